@@ -10,12 +10,13 @@ from typing import IO
 
 from .senders import is_api, is_partner
 from .spool import Spool
+from .stream import Stream
 
 
 class Answer:
     """`body` gives the bytes that follow the head; `close` it when they are sent, or never will."""
 
-    __slots__ = ("body", "headers", "length", "spool", "status")
+    __slots__ = ("body", "headers", "is_chunked", "length", "spool", "status", "stream")
 
     def __init__(
         self,
@@ -24,6 +25,7 @@ class Answer:
         body: IO[bytes] | None = None,
         length: int | None = None,
         spool: Spool | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self.status = status
         self.headers = list(headers)
@@ -31,6 +33,9 @@ class Answer:
         self.length = length
         """Bytes of the body, if they were counted."""
         self.spool = spool
+        self.stream = stream
+        """The body, if it is still being made."""
+        self.is_chunked = False
 
     @classmethod
     def of_text(cls, status: int, text: str, content_type: str) -> "Answer":
@@ -58,7 +63,10 @@ class Answer:
             lines.append(f"{name}: {value}")
             has_length = has_length or name.lower() == "content-length"
         if self.has_body and not has_length:
-            if self.length is None:
+            if self.stream is not None and not is_http_1_0:
+                self.is_chunked = True
+                lines.append("Transfer-Encoding: chunked")
+            elif self.length is None:
                 keep_alive = False
             else:
                 lines.append(f"Content-Length: {self.length}")
@@ -75,6 +83,9 @@ class Answer:
             self.body = None
         if self.spool is not None:
             self.spool.close()
+        if self.stream is not None:
+            self.stream.close()
+            self.stream, self.is_chunked = None, False
 
 
 LIVE = json.dumps({"live": True})

@@ -1,12 +1,14 @@
-"""A WSGI application, called in a thread with a request that is whole; its answer, gathered."""
+"""A WSGI application, called in a thread with a request that is whole; its answer, gathered, or
+sent while it is made."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING, Any
 
 from .answer import Answer, refusal
 from .request import Request
 from .spool import NoRoomError, Room, Spool
+from .stream import KEY, GoneError, Stream
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -25,10 +27,16 @@ class _File:
         self.file = file
 
 
-def call(application: "WSGIApplication", request: Request, room: Room) -> Answer:
-    """Never raises: what goes wrong is logged, and answered with 500."""
+def call(
+    application: "WSGIApplication",
+    request: Request,
+    room: Room,
+    begin: Callable[[Answer], object],
+) -> Answer | None:
+    """Never raises: what goes wrong is logged, and answered with 500. None: the answer was given to
+    `begin`, and all of its body has been made."""
     try:
-        return _call(application, request, room)
+        return _call(application, request, room, begin)
     except NoRoomError:
         return refusal(request.path, 503, "no memory left for the response", wait=RETRY_AFTER)
     except Exception:  # no request ends the thread that serves it
@@ -36,7 +44,12 @@ def call(application: "WSGIApplication", request: Request, room: Room) -> Answer
         return refusal(request.path, 500, "internal server error")
 
 
-def _call(application: "WSGIApplication", request: Request, room: Room) -> Answer:
+def _call(
+    application: "WSGIApplication",
+    request: Request,
+    room: Room,
+    begin: Callable[[Answer], object],
+) -> Answer | None:
     started: list[Started] = []
 
     def start_response(status: str, headers: list[Header], _: object = None) -> Any:
@@ -47,6 +60,9 @@ def _call(application: "WSGIApplication", request: Request, room: Room) -> Answe
     result: Any = application(environ, start_response)
     if isinstance(result, _File):
         return Answer(*started[-1], body=result.file)
+    if environ.get(KEY):
+        _stream(result, room, lambda body: begin(Answer(*started[-1], stream=body)))
+        return None
     spool = _gather(result, room)
     if not spool.size:
         return Answer(*started[-1], length=0)
@@ -63,6 +79,35 @@ def _gather(result: Iterable[bytes], room: Room) -> Spool:
         spool.close()
         raise
     finally:
-        if hasattr(result, "close"):
-            result.close()
+        _close(result)
     return spool
+
+
+def _stream(result: Iterable[bytes], room: Room, begin: Callable[[Stream], object]) -> None:
+    """An error before the first piece is raised; a later one breaks the answer off."""
+    stream, pieces = Stream(room), iter(result)
+    try:
+        stream.add(next(pieces, b""))
+    except BaseException:
+        stream.close()
+        _close(result)
+        raise
+    begin(stream)
+    try:
+        try:
+            for piece in pieces:
+                stream.add(piece)
+        finally:
+            _close(result)
+    except GoneError:
+        logger.info("a client did not wait for the end of an answer")
+    except Exception:
+        logger.exception("an answer is broken off")
+        stream.end(failed=True)
+    else:
+        stream.end()
+
+
+def _close(result: object) -> None:
+    if hasattr(result, "close"):
+        result.close()

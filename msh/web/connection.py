@@ -99,7 +99,10 @@ class Connection(Protocol):
                 self._refuse(408, f"{self._came} bytes of the body arrived before the timeout")
         elif self.phase is Phase.ANSWER and self._sending:
             self.deadline = self._limits.deadline(self._began, self._sending.sent)
-            if self.deadline <= self._now():
+            if self._sending.is_starved:
+                self._began = self._now()
+                self.deadline = self._began + self._limits.grace
+            elif self.deadline <= self._now():
                 self.abort()
         elif self.phase is Phase.ADMISSION:
             self._refuse(503, "too many of your requests are under way", wait=RETRY_AFTER)
@@ -231,7 +234,9 @@ class Connection(Protocol):
     def _call(self, request: Request) -> Answer | None:
         """In a thread. Whose client has gone is not served: it was promised nothing."""
         try:
-            return None if self._is_lost else self._server.call(request)
+            soon = self._server.loop.call_soon_threadsafe
+            begin = lambda answer: soon(self._send_if_open, answer)  # noqa: E731
+            return None if self._is_lost else self._server.call(request, begin)
         finally:
             request.close()
 
@@ -258,9 +263,19 @@ class Connection(Protocol):
             answer.close()
         self._enter(Phase.ANSWER, self._limits.grace)
         self._began = self._now()
-        self._sending = Sending(self._transport, answer)
-        self._sending.start(head)
-        self._end_answer_if_sent()
+        self._sending = sending = Sending(self._transport, answer)
+        if answer.stream is not None:
+            soon = self._server.loop.call_soon_threadsafe
+            answer.stream.listen(partial(soon, self._send_more, sending))
+        sending.start(head)
+        self._send_more(sending)
+
+    def _send_more(self, sending: Sending) -> None:
+        if sending is self._sending and sending.has_failed:
+            self.abort()
+        elif sending is self._sending:
+            sending.go_on()
+            self._end_answer_if_sent()
 
     def _end_answer_if_sent(self) -> None:
         if self._sending is None or not self._sending.is_done:

@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,8 @@ class Server:
         self._emptied = asyncio.Event()
         self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
 
-    def call(self, request: Request) -> Answer:
-        return call(self._application, request, self.room)
+    def call(self, request: Request, begin: Callable[[Answer], object]) -> Answer | None:
+        return call(self._application, request, self.room, begin)
 
     def add(self, connection: Connection) -> None:
         if len(self._connections) >= self._most:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from msh.admin.framework import export
 from msh.models import InboundMessage, OutboundLink, OutboundMessage, SettingChange
+from msh.web.stream import KEY
 from tests.admin.conftest import client_of, suspended_world, url
 
 pytestmark = pytest.mark.django_db
@@ -48,6 +51,23 @@ def test_all_pages_of_the_filtered_list_are_in_both(
         ("vera", "csv", 5), ("vera", "json", 5),
     ]  # fmt: skip
     assert "state=queued" in log[0].after["filters"]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_the_first_rows_are_sent_before_the_others_are_read(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """The row of the audit log is there before any of them."""
+    monkeypatch.setattr(export, "AT_ONCE", 2)
+    suspended_world(queued=9)
+    answer: Any = viewer.post(f"{LIST}rows/?", {"format": form})
+    assert answer.wsgi_request.META[KEY]
+    assert SettingChange.objects.get(kind="Export").after["rows"] == 10
+    with CaptureQueriesContext(connection) as captured:
+        first = next(answer.streaming_content).decode()
+    assert len(captured) == 1
+    assert first.count("tpa-1") == 2
+    assert [piece.decode().count("tpa-1") for piece in answer.streaming_content][:4] == [2] * 4
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """One connection, with a clock and a transport of the test's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from msh.web.request import Request
 from msh.web.senders import Admission, Sender
 from msh.web.serve import Server
 from msh.web.spool import Room
+from msh.web.stream import GoneError, Stream
 from msh.web.uploads import Uploads
 
 PARTNER = Sender("partner 1", known=True)
@@ -69,10 +70,13 @@ class World:
     now: float = 1000.0
     limits: Limits = LIMITS
     bodies: list[bytes] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
     answer: Callable[[Request], Answer] = lambda _: Answer("204 No Content", [])
 
     def __post_init__(self) -> None:
-        self.loop = SimpleNamespace(time=lambda: self.now)
+        self.loop = SimpleNamespace(
+            time=lambda: self.now, call_soon_threadsafe=lambda call, *of_it: call(*of_it)
+        )
         self.room = Room(self.limits.memory, self.limits.disk)
         self.uploads = Uploads(self.limits)
         self.pool = self
@@ -87,7 +91,7 @@ class World:
             work, done = self.jobs.pop(0)
             done(work())
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: Request, _begin: Callable[[Answer], object]) -> Answer:
         environ = request.with_input()
         if request.complete:
             self.bodies.append(environ["wsgi.input"].read())
@@ -113,8 +117,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    for stream in world.streams:
+        stream.close()
 
 
 @pytest.fixture(autouse=True)
@@ -445,3 +452,105 @@ def test_disconnected_client_is_not_served(world: World) -> None:
     connection.connection_lost(None)
     world.work()
     assert world.bodies == []
+
+
+# --- a body that is still being made --------------------------------------------------------------
+
+GET = b"GET /admin/rows/ HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def streaming(world: World, ask: bytes = GET) -> tuple[Stream, Connection, Transport]:
+    stream = Stream(world.room)
+    stream.add(b"a" * 26)
+    world.answer = lambda _: Answer("200 OK", [], stream=stream)
+    connection, transport = world.connect()
+    connection.data_received(ask)
+    world.work()
+    world.streams.append(stream)
+    return stream, connection, transport
+
+
+def test_what_is_made_of_a_body_is_sent_at_once(world: World) -> None:
+    stream, connection, transport = streaming(world)
+    head, _, body = transport.written.partition(b"\r\n\r\n")
+    assert b"Transfer-Encoding: chunked" in head
+    assert body == b"1a\r\n" + b"a" * 26 + b"\r\n"
+    stream.add(b"more")
+    stream.end()
+    assert transport.written.endswith(body + b"4\r\nmore\r\n0\r\n\r\n")
+    assert (connection.phase, transport.is_closed) == (Phase.IDLE, False)
+    assert world.room.free("disk") == LIMITS.disk
+    world.answer = lambda _: Answer("204 No Content", [])
+    connection.data_received(post(length=4) + b"body")
+    world.work()
+    assert status_of(transport) == 204
+
+
+def test_a_stream_to_an_old_client_ends_with_its_connection(world: World) -> None:
+    stream, _, transport = streaming(world, GET.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert transport.written.endswith(b"\r\n\r\n" + b"a" * 26)
+    ended = [transport.is_closed]
+    stream.end()
+    assert [*ended, transport.is_closed, transport.is_aborted] == [False, True, False]
+
+
+def test_the_head_of_a_stream_has_no_chunks(world: World) -> None:
+    stream, connection, transport = streaming(world, GET.replace(b"GET", b"HEAD"))
+    assert transport.written.endswith(b"\r\n\r\n")
+    assert connection.phase is Phase.IDLE
+    with pytest.raises(GoneError):
+        stream.add(b"for nobody")
+
+
+def test_a_stream_that_fails_is_broken_off(world: World) -> None:
+    """Its last chunk is missing, so that nobody takes it for the whole."""
+    stream, _, transport = streaming(world)
+    stream.end(failed=True)
+    assert transport.is_aborted
+    assert not transport.written.endswith(b"0\r\n\r\n")
+
+
+def test_a_stream_that_fails_before_its_first_byte_is_sent_is_broken_off(world: World) -> None:
+    stream = Stream(world.room)
+    world.streams.append(stream)
+    stream.end(failed=True)
+    world.answer = lambda _: Answer("200 OK", [], stream=stream)
+    connection, transport = world.connect()
+    connection.data_received(GET)
+    world.work()
+    assert transport.is_aborted
+
+
+def test_nothing_more_is_made_for_who_has_gone(world: World) -> None:
+    stream, connection, _ = streaming(world)
+    connection.connection_lost(None)
+    with pytest.raises(GoneError):
+        stream.add(b"more")
+    assert world.room.free("disk") == LIMITS.disk
+
+
+def test_a_body_that_is_made_slowly_is_waited_for(world: World) -> None:
+    """The client is not to blame; one that does not read is."""
+    stream, connection, transport = streaming(world)
+    aborted = []
+    for _ in range(5):
+        world.pass_time(LIMITS.grace + 1, connection)
+        aborted.append(transport.is_aborted)
+    assert aborted == [False] * 5
+    transport.reads = False
+    stream.add(b"more")
+    world.pass_time(LIMITS.grace + 1, connection)
+    assert transport.is_aborted
+
+
+def test_a_stream_is_as_fast_as_its_client(world: World) -> None:
+    stream, connection, transport = streaming(world)
+    transport.reads = False
+    stream.add(b"b" * 10)
+    sent = transport.written
+    stream.add(b"c" * 10)
+    stream.end()
+    assert transport.written == sent
+    transport.reads, transport.waiting = True, 0
+    connection.resume_writing()
+    assert transport.written == sent + b"a\r\n" + b"c" * 10 + b"\r\n0\r\n\r\n"

@@ -1,5 +1,7 @@
 """The application behind the real server: what browsers and programs get of it."""
 
+import csv
+import io
 import os
 import signal
 import socket
@@ -14,6 +16,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
+from msh.models import SettingChange
 from tests.waiting import children, wait_until
 from tests.web import web_process
 from tests.web.slow import allow_sockets
@@ -22,6 +25,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 SCRIPT = "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
 CONNECTIONS = 40
+ROWS = 5000
+"""More than an export reads at a time."""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,30 @@ def test_a_large_form_of_who_is_logged_in_is_taken(web: int) -> None:
         413,
         b"the body is too large for a client that is not logged in\n",
     )
+
+
+def test_an_export_begins_before_it_is_complete(web: int) -> None:
+    """It has no length, and its last row arrives."""
+    logged = [SettingChange(actor="ann", what="added", kind="Export", name="x", reason=f"row {n}",
+                            before={}, after={}) for n in range(ROWS)]  # fmt: skip
+    SettingChange.objects.bulk_create(logged)
+    client = Client()
+    client.force_login(
+        User.objects.create_superuser("admin"),
+        backend="django.contrib.auth.backends.ModelBackend",
+    )
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    token = "a" * 32
+    headers = {
+        "Cookie": f"{settings.SESSION_COOKIE_NAME}={session};{settings.CSRF_COOKIE_NAME}={token}",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "X-CSRFToken": token,
+    }
+    path = "/admin/msh/settingchange/rows/"
+    response, body = ask(web, "POST", path, body=b"format=csv", headers=headers)
+    assert (response.status, response.headers["Transfer-Encoding"]) == (200, "chunked")
+    rows = list(csv.DictReader(io.StringIO(body.decode(), newline="")))
+    assert [row["reason"] for row in rows][-ROWS:] == [f"row {n}" for n in reversed(range(ROWS))]
 
 
 def test_somebody_with_too_many_connections_loses_his_own(web: int) -> None:

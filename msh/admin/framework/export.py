@@ -1,22 +1,21 @@
 """Any filtered list as a file, CSV or JSON: all rows from one snapshot of the database.
 
-The rows are written to a temporary file first: a slow client holds no transaction, and memory does
-not grow with their number.
+They are sent while they are read, some at a time, so that memory does not grow with their number.
+The web server stores what a slow client has not taken yet: it holds no transaction.
 """
 
 import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Model, QuerySet
-from django.http import FileResponse, HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils import timezone
@@ -25,15 +24,14 @@ from unfold.admin import ModelAdmin
 from msh.store.history import Actor
 from msh.store.operations.settings_log import record_export
 from msh.store.snapshot import snapshot
+from msh.web.stream import KEY as STREAM
 
 from .downloads import safe_cell
 
 LIMIT = 100_000
 """Rows of one file."""
-AT_ONCE = 2000
+AT_ONCE = 1000
 """Rows in memory."""
-IN_MEMORY = 1024 * 1024
-"""Bytes of a file that need no disk."""
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 _RELATED = {
@@ -67,11 +65,10 @@ class ExportPage(ModelAdmin):
             return back
         with snapshot():
             found = self.get_changelist_instance(request).queryset.order_by("-pk")
-            if found[LIMIT : LIMIT + 1].exists():
-                messages.error(request, f"More than {LIMIT} rows match: narrow the filters.")
-                return back
-            columns = _columns(found)
-            file, count = _written(form, list(columns), rows(found, columns))
+            count = found.order_by()[: LIMIT + 1].count()
+        if count > LIMIT:
+            messages.error(request, f"More than {LIMIT} rows match: narrow the filters.")
+            return back
         record_export(
             str(self.opts.verbose_name_plural),
             {"format": form, "filters": request.GET.urlencode(), "rows": count},
@@ -80,37 +77,31 @@ class ExportPage(ModelAdmin):
         moment = timezone.localtime().strftime("%Y%m%d-%H%M%S")
         name = f"{self.opts.model_name}-{moment}.{form}"
         kind = FORMATS[form]
-        response = FileResponse(file, as_attachment=True, filename=name, content_type=kind)
+        request.META[STREAM] = True
+        response = StreamingHttpResponse(_pieces(form, found), content_type=kind)
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
         response["Cache-Control"] = "private, no-store"
         return response
 
 
-def rows(found: QuerySet[Any], columns: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """By descending id, some at a time."""
+def _pieces(form: str, found: QuerySet[Any]) -> Iterator[str]:
+    """The text of the file, that of AT_ONCE rows at a time. Read when it is sent."""
+    columns = _columns(found)
+    with snapshot():
+        read = blocks(found, columns)
+        yield from (_csv(list(columns), read) if form == "csv" else _json(read))
+
+
+def blocks(found: QuerySet[Any], columns: Mapping[str, str]) -> Iterator[list[Mapping[str, Any]]]:
+    """By descending id, AT_ONCE rows at a time, the last block with fewer."""
     last = None
     while True:
         part = found if last is None else found.filter(pk__lt=last)
         values = list(part.values_list("pk", *columns.values())[:AT_ONCE])
-        yield from (dict(zip(columns, row[1:], strict=True)) for row in values)
+        yield [dict(zip(columns, row[1:], strict=True)) for row in values]
         if len(values) < AT_ONCE:
             return
         last = values[-1][0]
-
-
-def _written(
-    form: str, names: Sequence[str], found: Iterator[Mapping[str, Any]]
-) -> tuple[IO[bytes], int]:
-    """The file, at its beginning, and how many rows are in it. The answer closes it."""
-    file: IO[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
-    try:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        count = _write_csv(text, names, found) if form == "csv" else _write_json(text, found)
-        text.detach()
-    except BaseException:
-        file.close()
-        raise
-    file.seek(0)
-    return file, count
 
 
 def _cell(value: Any) -> object:
@@ -119,26 +110,24 @@ def _cell(value: Any) -> object:
     return value.isoformat() if hasattr(value, "isoformat") else safe_cell(value)
 
 
-def _write_csv(
-    text: io.TextIOWrapper, names: Sequence[str], found: Iterator[Mapping[str, Any]]
-) -> int:
-    count = 0
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(names)
-    for row in found:
-        writer.writerow(map(_cell, row.values()))
-        count += 1
-    return count
+def _csv(names: Sequence[str], found: Iterator[list[Mapping[str, Any]]]) -> Iterator[str]:
+    lines: list[Sequence[object]] = [names]
+    for block in found:
+        text = io.StringIO(newline="")
+        lines += [[_cell(value) for value in row.values()] for row in block]
+        csv.writer(text, lineterminator="\r\n").writerows(lines)
+        yield text.getvalue()
+        lines = []
 
 
-def _write_json(text: io.TextIOWrapper, found: Iterator[Mapping[str, Any]]) -> int:
-    count = 0
-    text.write("[")
-    for count, row in enumerate(found, start=1):
-        text.write("\n" if count == 1 else ",\n")
-        text.write(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False))
-    text.write("\n]\n")
-    return count
+def _json(found: Iterator[list[Mapping[str, Any]]]) -> Iterator[str]:
+    before = "[\n"
+    for block in found:
+        rows = [json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False) for row in block]
+        if rows:
+            yield before + ",\n".join(rows)
+            before = ",\n"
+    yield "\n]\n" if before == ",\n" else "[\n]\n"
 
 
 def _columns(found: QuerySet[Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from .alerts import PAGERDUTY_URL, AlertRecipient, MaintenanceWindow, addresses_of
 from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions
 from .applied_default import AppliedDefault
-from .bulk import BulkAction, BulkItem, BulkJob, BulkState
+from .bulk import EVER, BulkAction, BulkItem, BulkJob, BulkState
 from .consumer import Consumer, ConsumerKind
 from .conversation import InboundConversation
 from .delivery import Delivery
@@ -32,6 +32,7 @@ from .signal import Signal, SignalKind
 from .statistics import AcknowledgementTime, Statistics, StatisticsProgress, Suspension, Unit
 
 __all__ = [
+    "EVER",
     "FLIGHTS_IN",
     "HELD",
     "PAGERDUTY_URL",

@@ -1,7 +1,12 @@
 """One action on many rows: what was chosen, how far it is, what became of each."""
 
+from datetime import UTC, datetime
+
 from django.db import models
 from django.db.models import Q
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of a job for rows of any age."""
 
 
 class BulkAction(models.TextChoices):
@@ -46,7 +51,8 @@ class BulkJob(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()} since {self.since:%Y-%m-%d %H:%M:%S}"
+        name = self.get_action_display()
+        return name if self.since == EVER else f"{name} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
 class BulkItem(models.Model):

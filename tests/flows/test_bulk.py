@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.operations.many.confirmation import new_job
-from msh.models import BulkAction, BulkItem, BulkJob
+from msh.models import EVER, BulkAction, BulkItem, BulkJob
 from msh.store.history import Actor
 from partners.models import Partner
 from tests.delivery.test_two_sessions import somebody_waits_for_us
@@ -76,7 +76,7 @@ def test_a_row_that_raises_something_stops_neither_its_job_nor_another(
 @pytest.mark.django_db
 def test_a_job_of_many_rows_does_not_hold_all_its_items_in_memory() -> None:
     rows = [(key, f"message {key}") for key in range(10_000)]
-    job = new_job(BulkAction.CANCEL, ANN, None, "", bulk_jobs.EVER)
+    job = new_job(BulkAction.CANCEL, ANN, None, "", EVER)
     tracemalloc.start()
     bulk_jobs.start_chosen(job, rows)
     peak = tracemalloc.get_traced_memory()[1]

@@ -84,6 +84,13 @@ def test_buttons_are_for_who_may_use_them(kim: Client, lee: Client, viewer: Clie
     assert world.link.next_number == 2
 
 
+def test_who_may_not_confirm_learns_which_role_may(kim: Client, viewer: Client) -> None:
+    _, row = asked(kim)
+    page = viewer.get(address("change", row)).content.decode()
+    assert "ask a user with the role Supervisor" in page
+    assert "msh.reset_sequence" not in page
+
+
 def test_a_request_that_has_lapsed_says_so(kim: Client, lee: Client) -> None:
     _, row = asked(kim)
     ActRequest.objects.update(until=timezone.now() - timedelta(seconds=1))

@@ -5,6 +5,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from msh import roles
+from msh.flows.errors import SecondPersonNeeded
 from msh.flows.operations import bulk_jobs
 from msh.flows.operations.many import cancel_queue
 from msh.models import ActRequest, BulkItem, BulkJob, History, OutboundMessage
@@ -100,12 +101,26 @@ def test_a_second_person_confirms_where_there_is_a_rule(
     assert "a second person must" in said
     assert not BulkJob.objects.exists()
     (asked,) = ActRequest.objects.all()
+    _, last = OutboundMessage.objects.filter(state="queued").order_by("pk")
+    assert f"now 2 messages, the last one {last.message_id}, is cancelled" in asked.text
+    assert asked.facts == f"the queue ends with {last.message_id}"
+    use(supervisor, "cancel", last)
     world.submit()
     lee = client_with_role("lee", roles.SUPERVISOR)
     done = messages_of(use(lee, "confirm", asked, "seen it too"))
-    assert "cancels 2 messages" in done
+    assert "cancels 1 messages" in done, "the other one was cancelled meanwhile"
     bulk_jobs.run()
     assert states() == ["in_flight", "cancelled", "cancelled", "queued"]
+
+
+def test_a_request_for_all_that_is_queued_names_the_last_one(settings: Settings) -> None:
+    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
+    world = suspended_world(queued=2)
+    with pytest.raises(SecondPersonNeeded) as needed:
+        cancel_queue.cancel_queue(world.link, Actor("sue", "wrong"), last=2**62)
+    last = OutboundMessage.objects.latest("pk")
+    act = needed.value.proposal.act
+    assert (act.parameters["last"], act.facts.split()[-1]) == (last.pk, last.message_id)
 
 
 def test_what_is_behind_the_limit_is_not_cancelled_in_place_of_what_was_sent(

@@ -11,6 +11,7 @@ from msh.flows.operations import bulk_jobs, change_link
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
 from msh.models import (
+    EVER,
     BulkAction,
     BulkItem,
     BulkJob,
@@ -45,7 +46,7 @@ def completed(count: int = 1, **values: object) -> list[Delivery]:
 
 
 def replay_all(**limits: object) -> BulkJob:
-    since, action = bulk_jobs.EVER, "replay"
+    since, action = EVER, "replay"
     chosen = {"consumer": Delivery.objects.earliest("pk").consumer_id, **limits}
     seen = bulk_jobs.seen(action, since, **chosen)  # type: ignore[arg-type]
     return bulk_jobs.start(action, since, seen, SUE, **chosen)  # type: ignore[arg-type]
@@ -226,7 +227,7 @@ def test_the_rows_of_a_job_are_chosen_once_and_without_their_headers() -> None:
     first, second = completed(2)
     limits: bulk_jobs.Limits = {"consumer": first.consumer_id}
     with CaptureQueriesContext(connection) as queries:
-        job = bulk_jobs.start(BulkAction.REPLAY, bulk_jobs.EVER, None, SUE, **limits)
+        job = bulk_jobs.start(BulkAction.REPLAY, EVER, None, SUE, **limits)
     reads = [one["sql"] for one in queries if 'FROM "msh_delivery"' in one["sql"]]
     assert len(reads) == 1
     assert reads[0].partition(" FROM ")[0].count('"."') == 4, "number, label"
@@ -240,5 +241,5 @@ def test_a_replay_that_runs_again_is_named_as_one() -> None:
     bulk_jobs.run()
     replay = Delivery.objects.get(replay_of=first)
     Delivery.objects.filter(pk=replay.pk).update(state="parked", ended_at=timezone.now())
-    job = bulk_jobs.start(BulkAction.RUN_AGAIN, bulk_jobs.EVER, None, SUE)
+    job = bulk_jobs.start(BulkAction.RUN_AGAIN, EVER, None, SUE)
     assert BulkItem.objects.get(job=job).label == str(replay)

@@ -16,8 +16,9 @@ from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations.four_eyes import request_actions
 from msh.flows.operations.four_eyes.acts import ACTS
-from msh.flows.operations.four_eyes.requests import may_confirm
+from msh.flows.operations.four_eyes.requests import CONFIRM_PERMISSION, may_confirm
 from msh.models import ActRequest, RequestState
+from msh.roles import role_with
 from msh.store.history import Actor
 
 _VARIANTS = {"open": "warning", "confirmed": "success", "refused": "danger"}
@@ -152,4 +153,5 @@ def _advice(row: ActRequest, request: HttpRequest) -> str:
         return "Somebody else must confirm it. Tell them yourself: nobody is notified."
     if may_confirm(row, name):
         return "Check it as if you did it yourself, then confirm or refuse it."
-    return f"Confirming it requires the permissions {', '.join(ACTS[row.act].permissions)}."
+    role = role_with((CONFIRM_PERMISSION, *ACTS[row.act].permissions))
+    return f"You have no permission to confirm it: ask a user with the role {role}."

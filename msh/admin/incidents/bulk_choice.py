@@ -19,8 +19,8 @@ from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.time_zone import LocalTimeField, written
 from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
 from msh.flows.operations import bulk_jobs
-from msh.flows.operations.bulk_jobs import EVER, Limits
-from msh.models import BulkAction, Consumer, Delivery, OutboundLink
+from msh.flows.operations.bulk_jobs import Limits
+from msh.models import EVER, BulkAction, Consumer, Delivery, OutboundLink
 
 CONSEQUENCES = {
     BulkAction.RESUME: "Every selected partner, if it is still suspended, is resumed, one after"

@@ -16,8 +16,7 @@ from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs, link_actions
-from msh.flows.operations.bulk_jobs import EVER
-from msh.models import BulkAction, BulkJob, BulkState
+from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
 from .bulk_choice import PERIODS, ChoiceForm, ConfirmationForm, preview

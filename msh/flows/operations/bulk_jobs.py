@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
@@ -26,6 +26,7 @@ from msh.flows.operations.change_delivery import decide_one
 from msh.flows.operations.many import replay
 from msh.flows.operations.many.confirmation import begin_once, new_job
 from msh.models import (
+    EVER,
     BulkAction,
     BulkItem,
     BulkJob,
@@ -54,8 +55,6 @@ logger = logging.getLogger(__name__)
 
 LIMIT = 100_000
 """Rows of one job at most."""
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of a job for rows of any age."""
 SLICE = 10.0
 """Seconds after which a worker gives its thread back; the next sweep goes on."""
 

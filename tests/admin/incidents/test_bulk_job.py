@@ -1,6 +1,6 @@
 """Bulk jobs: previewed, run in the background, cancelled, continued, listed."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from msh.flows.operations import bulk_jobs, change_link
 from msh.models import (
+    EVER,
     BulkAction,
     BulkItem,
     BulkJob,
@@ -159,6 +160,13 @@ def test_parked_deliveries_are_run_again(supervisor: Client) -> None:
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
     assert sorted(left) == ["failed", "failed", "in_doubt"]
+
+
+def test_the_title_of_a_job_for_any_time_has_no_date() -> None:
+    yesterday = datetime(2026, 11, 22, 23, 0, tzinfo=UTC)
+    assert str(BulkJob(action=BulkAction.RESUME, since=EVER)) == "Resume partners"
+    dated = "Resume partners since 2026-11-22 23:00:00 UTC"
+    assert str(BulkJob(action=BulkAction.RESUME, since=yesterday)) == dated
 
 
 def test_refused_rows_are_listed_with_the_reason(

@@ -12,6 +12,7 @@ from msh.flows.operations import bulk_jobs
 from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.operations.many.confirmation import asked_with, begin_once, new_job
 from msh.models import (
+    EVER,
     BulkAction,
     BulkJob,
     Direction,
@@ -57,7 +58,7 @@ def cancel_queue(
     """A job for what is still queued of the queue that ended with the message `last`, the oldest
     `bulk_jobs.LIMIT` of it. A `confirmation` that comes again gets its job, or its request to a
     second person. Raises NotPossible if nothing is queued, SecondPersonNeeded."""
-    job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), bulk_jobs.EVER)
+    job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), EVER)
     return begin_once(job, lambda job: _begin(job, link, actor, last))
 
 
@@ -70,14 +71,24 @@ def _begin(job: BulkJob, link: OutboundLink, actor: Actor, last: int) -> BulkJob
     if not chosen and not asked:
         raise nothing
     uuid = str(job.confirmation) if job.confirmation else None
+    last, message_id = _last_of(link, last) or (chosen[-1] if chosen else (last, ""))
     values = {"link": link.pk, "last": last, "confirmation": uuid}
-    act = Act(Verb.BULK_CANCEL, "cancel_queue", values, f"the queue ends with row {last}")
-    text = f"the queue to {link.partner.name}, now {len(chosen)} messages, is cancelled."
+    act = Act(Verb.BULK_CANCEL, "cancel_queue", values, f"the queue ends with {message_id}")
+    text = (
+        f"the queue to {link.partner.name}, now {len(chosen)} messages, the last one"
+        f" {message_id}, is cancelled."
+    )
     about = Proposal(act, text, link.partner_id, Direction.OUT, about=place_of(link))
     with transaction.atomic(), allowed(about, actor):
         if not chosen:
             raise nothing
         return bulk_jobs.start_chosen(job, chosen)
+
+
+def _last_of(link: OutboundLink, last: int) -> tuple[int, str] | None:
+    """Row id and MessageId, whether it is still queued or not; None if `last` is no message."""
+    rows = OutboundMessage.objects.filter(link=link, pk=last)
+    return rows.values_list("pk", "message_id").first()
 
 
 def _queued(link: OutboundLink) -> OutboundMessageQuerySet:

@@ -7,11 +7,11 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, bulk_jobs
-from msh.flows.operations.bulk_jobs import EVER, Limits
+from msh.flows.operations.bulk_jobs import Limits
 from msh.management.actions import actor_of, add_reason, moment, require_reason
 from msh.management.cli import MshCommand
 from msh.management.jobs.answers import begun
-from msh.models import BulkAction, BulkJob, Consumer, Delivery
+from msh.models import EVER, BulkAction, BulkJob, Consumer, Delivery
 
 
 class Command(MshCommand):

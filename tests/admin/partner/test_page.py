@@ -1,5 +1,7 @@
 """The page of a partner, its names in any script, and a message to try it."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -46,6 +48,14 @@ def test_a_partner_that_is_new_has_a_page_too(administrator: Client) -> None:
     page = page_of(administrator, new)
     assert "No message was exchanged yet." in page
     assert "No agreement" in page
+
+
+def test_the_breadcrumb_names_partners_once(administrator: Client) -> None:
+    world = make_world()
+    changing = administrator.get(reverse("admin:partners_partner_change", args=[world.there.pk]))
+    for page in (page_of(administrator, world.there), changing.content.decode()):
+        crumbs = re.findall(r'<a href="([^"]+)" class="align-middle [^>]+>\s*Partners\s*</a>', page)
+        assert crumbs == [reverse("admin:partners_partner_changelist")]
 
 
 def test_a_viewer_is_offered_nothing_that_he_may_not(viewer: Client) -> None:

@@ -1,5 +1,5 @@
 """The image without an engine: every command that docker/compose.yml names, run from the installed
-wheel with production settings, behind nginx with TLS. Part of `make check-dist`.
+wheel with production settings, behind nginx with TLS and mutual TLS. Part of `make check-dist`.
 """
 
 import base64
@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import yaml
-from check_docker import BIN, DOCKER, require
+from check_docker import BIN, DOCKER, ROOT, require
 
 HOST = "msh.example.com"
 METRICS_TOKEN = secrets.token_hex(20)
@@ -42,7 +42,9 @@ def main() -> None:
 
 def run_processes(folder: Path, running: ExitStack) -> None:
     services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
-    certificate = make_certificate(folder)
+    certificate = make_certificate(folder / "tls", HOST)
+    client = make_certificate(folder / "client", "acme")
+    stranger = make_certificate(folder / "stranger", "acme")
     work = folder / "work"
     work.mkdir()
     environment = production(running.enter_context(embedded(folder / "servers")))
@@ -57,7 +59,7 @@ def run_processes(folder: Path, running: ExitStack) -> None:
     password = {"DJANGO_SUPERUSER_PASSWORD": secrets.token_urlsafe(12)}
     subprocess.run(command("prepare"), cwd=work, env=environment | password, check=True)
     run("msh", "check", "--deploy", "--database", "default", "--fail-level", "WARNING")
-    web, tls, plain, mail = (free_port() for _ in range(4))
+    web, tls, plain, mutual, mail = (free_port() for _ in range(5))
     ports = {"8000": str(web), "2525": str(mail), "0.0.0.0": "127.0.0.1"}
     files = {
         "/tls/tls.crt": str(certificate / "tls.crt"),
@@ -67,10 +69,11 @@ def run_processes(folder: Path, running: ExitStack) -> None:
         for name in ("web", "worker", "beat", "smtpd"):
             words = command(name, **ports, **files)
             processes.enter_context(started(name, words, work, environment))
-        running.enter_context(nginx(folder, web, tls, plain))
+        running.enter_context(nginx(folder, web, tls, plain, mutual))
         wait_until(lambda: '"sweep": "ok"' in ask(tls, "/health/ready")[2], "a worker that sweeps")
         healthcheck(web)
         check_edge(tls, plain)
+        check_client_certificates(mutual, client, stranger)
         check_mail(mail)
         check_metrics(web)
     require(not list(work.iterdir()), f"files were written: {list(work.iterdir())}")
@@ -118,7 +121,7 @@ def started(name: str, words: list[str], cwd: Path, environment: dict[str, str])
 
 
 @contextmanager
-def nginx(folder: Path, web: int, tls: int, plain: int) -> Iterator[None]:
+def nginx(folder: Path, web: int, tls: int, plain: int, mutual: int) -> Iterator[None]:
     server = (DOCKER / "nginx.conf.template").read_text()
     for before, after in {
         "${MSH_HOST}": HOST,
@@ -130,6 +133,7 @@ def nginx(folder: Path, web: int, tls: int, plain: int) -> Iterator[None]:
     }.items():
         require(before in server, f"nginx.conf.template has no {before}")
         server = server.replace(before, after)
+    server += with_client_certificates(server, tls, mutual, folder / "client" / "tls.crt")
     own = "".join(
         f"{kind}_temp_path {folder}/{kind};"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -147,6 +151,21 @@ def nginx(folder: Path, web: int, tls: int, plain: int) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait()
+
+
+def with_client_certificates(server: str, tls: int, port: int, ca: Path) -> str:
+    """The server for TLS once more, on `port`, with what docs/proxies.md says to add."""
+    page = (ROOT / "docs" / "proxies.md").read_text().partition("## Client certificates")[2]
+    added = page.partition("```nginx\n")[2].partition("```")[0]
+    again = server[server.rindex("server {") :].replace(f":{tls} ssl", f":{port} ssl")
+    proxied = again.partition("location / {")[2].partition("}")[0]
+    for before, after in {
+        "/etc/ssl/partners-ca.pem": str(ca),
+        "# as in `location /`": proxied,
+    }.items():
+        require(before in added, f"docs/proxies.md has no {before}")
+        added = added.replace(before, after)
+    return again.replace("location / {", f"{added}\n    location / {{")
 
 
 def healthcheck(web: int) -> None:
@@ -175,6 +194,15 @@ def check_edge(tls: int, plain: int) -> None:
     require(moved == f"https://{HOST}/admin/", f"http:// leads to {moved!r}")
 
 
+def check_client_certificates(port: int, client: Path, stranger: Path) -> None:
+    require(ask(port, "/health/live")[0] == 200, "browsers need a client certificate")
+    require(ask(port, "/ebxml/", "POST")[0] == 403, "a partner needs no client certificate")
+    refused = ask(port, "/ebxml/", "POST", stranger)[0]
+    require(refused == 400, f"a client certificate of another CA: {refused}")
+    known = ask(port, "/ebxml/", "POST", client)[0]
+    require(known == 401, f"a client certificate of a partner: {known}")
+
+
 def check_mail(port: int) -> None:
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.starttls(context=unverified())
@@ -191,8 +219,14 @@ def check_metrics(web: int) -> None:
     require(done.returncode == 0, "promtool does not accept /metrics")
 
 
-def ask(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=unverified())
+def ask(
+    port: int, path: str, method: str = "GET", client: Path | None = None
+) -> tuple[int, dict[str, str], str]:
+    """`client`: the folder of a certificate to show."""
+    context = unverified()
+    if client:
+        context.load_cert_chain(client / "tls.crt", client / "tls.key")
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
     try:
         headers = {"Host": HOST, "Accept": "text/html,*/*"}
         connection.request(method, path, headers=headers, body=b"" if method == "POST" else None)
@@ -205,13 +239,12 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str],
         connection.close()
 
 
-def make_certificate(folder: Path) -> Path:
-    tls = folder / "tls"
+def make_certificate(tls: Path, name: str) -> Path:
     tls.mkdir()
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "2", "-subj", f"/CN={HOST}"),
+            *("-nodes", "-days", "2", "-subj", f"/CN={name}"),
             *("-keyout", tls / "tls.key", "-out", tls / "tls.crt"),
         ],
         check=True,

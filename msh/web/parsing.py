@@ -10,6 +10,7 @@ from .spool import NoRoomError, Room, Spool
 
 HEAD_LIMIT = 64 * 1024
 """Bytes of a request without its body."""
+_TOO_LONG = f"the request line and headers are limited to {HEAD_LIMIT} bytes"
 PIPELINE_LIMIT = 50
 """Requests that may come in one piece before the first is answered."""
 
@@ -52,7 +53,7 @@ class Parser:
         if self.reading is None and not self.whole:
             self._head_size += len(data)
             if self._head_size > HEAD_LIMIT:
-                self._refuse(431, f"the request line and headers are limited to {HEAD_LIMIT} bytes")
+                self._refuse(431, _TOO_LONG)
         return rest
 
     def close(self) -> None:
@@ -76,6 +77,10 @@ class Parser:
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        size = sum(len(name) + len(value) for name, value in self._headers)
+        if len(self._url) + size > HEAD_LIMIT:
+            self._refuse(431, _TOO_LONG)  # a head may come whole in one piece
+            raise BadRequestError(_TOO_LONG)
         try:
             self.reading = Request(
                 self._llhttp, self._url, self._headers, self._client, self._server

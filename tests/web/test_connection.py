@@ -12,6 +12,7 @@ from msh.web import senders
 from msh.web.answer import Answer
 from msh.web.connection import Connection, Phase
 from msh.web.limits import UNKNOWN_BODY_LIMIT, Limits
+from msh.web.parsing import HEAD_LIMIT
 from msh.web.request import Request
 from msh.web.senders import Admission, Sender
 from msh.web.serve import Server
@@ -231,6 +232,16 @@ def test_a_head_without_limit_is_refused(world: World) -> None:
     connection.data_received(b"GET / HTTP/1.1\r\n")
     for _ in range(2000):
         connection.data_received(b"X-A: " + b"a" * 95 + b"\r\n")
+    assert status_of(transport) == 431
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_head_over_the_limit_is_refused_however_it_comes(world: World, pieces: int) -> None:
+    """Also whole in one piece."""
+    connection, transport = world.connect()
+    head = b"GET / HTTP/1.1\r\nX-A: " + b"a" * HEAD_LIMIT + b"\r\n\r\n"
+    for start in range(0, len(head), -(-len(head) // pieces)):
+        connection.data_received(head[start : start + -(-len(head) // pieces)])
     assert status_of(transport) == 431
 
 

@@ -124,6 +124,11 @@ class Reference:
     content_id: str = ""
     description: str = ""
 
+    @property
+    def is_cid(self) -> bool:
+        """Also one that names no part: "cid:"."""
+        return self.href[:4].lower() == "cid:"
+
 
 @dataclass(frozen=True, slots=True)
 class StatusResponse:

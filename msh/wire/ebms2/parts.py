@@ -29,11 +29,15 @@ class Parts:
     def __init__(self, parts: Sequence[mime.Part], findings: Findings) -> None:
         self._findings = findings
         self._left: dict[str, mime.Part] = {}
+        self._nameless: set[str] = set()  # what we call parts that have no name of their own
         self._payloads: list[Payload] = []
         self._contents: list[tuple[str, bytes]] = []
         names = {unquote(parts[0].content_id)}
         for position, part in enumerate(parts[1:], 1):
-            content_id = _name(part) or f"part-{position}"
+            name = _name(part)
+            content_id = name or f"part-{position}"
+            if not name:
+                self._nameless.add(content_id)
             if content_id in names:
                 self._problem("EB-013", _location(content_id), "names two parts")
             else:
@@ -45,11 +49,11 @@ class Parts:
         seen: set[str] = set()
         for reference in references:
             content_id = reference.content_id
-            if not content_id:
+            if not reference.is_cid:
                 self._findings.notes.append(f"{shown(reference.href)} is not fetched")
             elif content_id in seen:
                 self._findings.notes.append(f"the Manifest names {shown(content_id)} twice")
-            elif content_id not in self._left:
+            elif content_id not in self._left or content_id in self._nameless:
                 sentence = "is in the Manifest, but there is no such part"
                 self._problem("EB-047", reference.href, sentence, stage=Stage.MANIFEST)
             else:

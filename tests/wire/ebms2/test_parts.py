@@ -37,6 +37,15 @@ def test_a_reference_without_part_is_a_mime_problem_at_its_href() -> None:
     assert not found[0].waivable
 
 
+@pytest.mark.requirement("EB-047")
+@pytest.mark.parametrize("href", ["cid:", "CID:", "cid:part-2", "cid:envelope%40sender.example"])
+def test_a_reference_names_a_part_by_its_own_content_id(href: str) -> None:
+    """Not the envelope, and no part without Content-ID, whatever we call it."""
+    manifest = changed("</eb:Manifest>", f'<eb:Reference xlink:href="{href}"/></eb:Manifest>')
+    found = parsed(manifest, ORDER_PART, b"\r\nnameless").defects
+    assert ("EB-047", "MimeProblem", href) in [short(each) for each in found]
+
+
 @pytest.mark.requirement("EB-048")
 def test_a_part_without_reference_is_last_and_a_mime_problem_that_can_be_waived() -> None:
     received = parsed(EXAMPLE, b"\r\nnameless", b"Content-ID: <n@x>\r\n\r\nnamed", ORDER_PART)

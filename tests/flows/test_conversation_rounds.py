@@ -16,7 +16,10 @@ from msh.flows.operations.prune import prune_all
 from msh.flows.sending import flight_round
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Flight, OutboundConversation, OutboundMessage
+from msh.protocol.flight.numbering import ConversationRestarted
 from msh.store.flights import polling
+from msh.store.flights.conversations import change_conversation as change_conversation_of
+from msh.store.flights.flights import Flights
 from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
 
@@ -77,6 +80,15 @@ def test_what_an_operator_holds_at_this_moment_is_not_overtaken(sky: Sky) -> Non
     assert sky.state(later) == "ready"
 
 
+@pytest.mark.requirement("EB-120")
+def test_new_message_that_somebody_holds_at_this_moment_is_waited_for(sky: Sky) -> None:
+    """Whoever holds it alone: an operator would hold the link too, which a round passes over."""
+    older, later = submit(sky, "talk", 2)
+    jobs = meet(lambda: Flights.lock_one(sky.partner.pk, older.message_id), sky.poll)
+    assert ids(jobs) == [older.message_id]
+    assert sky.state(later) == "ready"
+
+
 def test_new_messages_that_a_round_leaves_are_a_reason_for_another(
     sky: Sky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +132,22 @@ def test_the_last_two_that_stood_still_go_on_at_once(sky: Sky) -> None:
     assert "conversation_stopped" in sky.incidents()
     meet(lambda: sky.answer(first), lambda: sky.answer(second))
     assert "conversation_stopped" not in sky.incidents()
+
+
+@pytest.mark.requirement("EB-124")
+def test_an_acknowledgment_and_new_numbers_at_once(sky: Sky) -> None:
+    """What is outstanding is counted when the Acknowledgment is written."""
+    begun(sky, "talk")
+    (sent,) = submit(sky, "talk")
+    sky.poll()
+    restart = partial(change_conversation_of, sky.agreement, "talk", ConversationRestarted, ANN)
+
+    def restart_it() -> bool:
+        with transaction.atomic():
+            return restart()
+
+    assert meet(lambda: sky.answer(sent), restart_it)
+    assert state_of("talk") == "beginning"
 
 
 @pytest.mark.requirement("EB-124")

@@ -1,16 +1,28 @@
 """A request that is repeated with its `confirmation` gets its job, whatever has happened since."""
 
+import re
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from msh import roles
 from msh.flows.operations import bulk_jobs
+from msh.flows.operations.four_eyes import requests
 from msh.models import ActRequest, BulkJob, Delivery, Incident
-from tests.admin.conftest import client_with_role, suspended_world, use
+from msh.store.history import Actor
+from tests.admin.conftest import (
+    address,
+    client_with_role,
+    messages_of,
+    suspended_world,
+    use,
+)
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.api.test_jobs import QUEUE, REPLAY
@@ -128,3 +140,77 @@ def test_who_goes_ahead_alone_is_called_out_once(token: Tokens, settings: Settin
     assert (again.status, again.json["id"]) == (201, begun.json["id"])
     assert Incident.objects.filter(kind="went_ahead_alone").count() == 1
     assert ActRequest.objects.count() == 1
+
+
+@pytest.mark.parametrize("how", ["refused", "withdrawn", "lapsed"])
+def test_a_request_that_has_ended_is_answered_with_its_end(
+    token: Tokens, settings: Settings, how: str
+) -> None:
+    """Who repeats it learns who refused it, when and why, and asks for it anew only on purpose."""
+    settings.MSH_SECOND_PERSON, settings.MSH_ACT_ALONE = ["bulk_cancel"], True
+    path = f"links/{suspended_world(queued=2).link.pk}/cancel-queue"
+    operator = token("operate", may=(*QUEUE, "act_alone_actrequest"))
+    once = body()
+    operator.post(path, once)
+    request = ActRequest.objects.get()
+    if how == "refused":
+        use(client_with_role("lee", roles.SUPERVISOR), "refuse", request, "they need the prices")
+        said = rf"Request {request.pk} was refused by lee on 20\S+ \S+ UTC: they need the prices"
+    elif how == "withdrawn":
+        requests.withdraw(request.pk, Actor(request.asked_by, "not now"))
+        said = rf"Request {request.pk} was withdrawn on 20\S+ \S+ UTC: not now"
+    else:
+        ActRequest.objects.update(until=timezone.now() - timedelta(minutes=1))
+        said = rf"Request {request.pk} lapsed on 20\S+ \S+ UTC: nobody decided on it"
+
+    for again in (once, {**once, "alone": "nobody answers"}):
+        answer = operator.post(path, again)
+        assert_problem(answer, 409)
+        assert re.fullmatch(
+            f"{said}. Nothing was done. To ask again, open the dialog again, or send another"
+            " confirmation.",
+            answer.json["detail"],
+        )
+    assert (ActRequest.objects.count(), BulkJob.objects.count()) == (1, 0)
+    anew = operator.post(path, body())
+    assert (anew.status, ActRequest.objects.count()) == (202, 2)
+    told = f"Request {request.pk} for the same action was refused by lee on 20"
+    assert (told in anew.json["text"]) is (how == "refused")
+
+
+def test_the_console_says_who_refused_what_is_submitted_again(settings: Settings) -> None:
+    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
+    world = suspended_world(queued=1)
+    sue, lee = (client_with_role(name, roles.SUPERVISOR) for name in ("sue", "lee"))
+    page = address("cancel_queue", world.link)
+    hidden = {one.name: one.value() for one in sue.get(page).context["form"].hidden_fields()}
+    form = {**hidden, "reason": "wrong prices"}
+    sue.post(page, form)
+    request = ActRequest.objects.get()
+    use(lee, "refuse", request, "they need the prices")
+
+    again = sue.post(page, form, follow=True)
+
+    assert f"Request {request.pk} was refused by lee on " in messages_of(again)
+    assert ActRequest.objects.count() == 1
+
+
+def test_a_command_says_that_the_same_was_refused(settings: Settings) -> None:
+    """It has no confirmation: each run is a request of its own, if none is open."""
+    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
+    world, other = suspended_world(queued=1), suspended_world(queued=1)
+
+    def run(partner: str) -> str:
+        with pytest.raises(CommandError) as refused:
+            call_command("cancel-queue", partner, "--reason", "wrong prices")
+        return str(refused.value)
+
+    first = run(world.there.name)
+    assert "for the same" not in first
+    request = ActRequest.objects.get()
+    use(client_with_role("lee", roles.SUPERVISOR), "refuse", request, "they need the prices")
+
+    assert f"Request {request.pk} for the same action was refused by lee on " in run(
+        world.there.name
+    )
+    assert "for the same" not in run(other.there.name)

@@ -3,12 +3,14 @@ such an act goes through it, whoever calls the flow: console, API, command or bu
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils.timezone import localtime
 
 from msh.flows.errors import NotPossible, Proposal, SecondPersonNeeded
-from msh.models import ActRequest
+from msh.models import ActRequest, RequestState
 from msh.protocol.four_eyes import (
     Alone,
     Decision,
@@ -88,6 +90,21 @@ def row_of(proposal: Proposal, actor: Actor) -> ActRequest:
         asked_by=actor.name,
         reason=actor.reason,
     )
+
+
+def end_of(row: ActRequest, now: datetime, name: str = "") -> str:
+    """How a request has ended, as a sentence without its full stop: who decided, when and why.
+    Empty while it is open. `name` is what the sentence calls it."""
+    name = name or f"Request {row.pk}"
+    if row.state == RequestState.OPEN:
+        return "" if now < row.until else f"{name} lapsed on {_at(row.until)}: nobody decided on it"
+    by = "" if row.state == RequestState.WITHDRAWN else f" by {row.decided_by}"
+    at = _at(row.decided_at) if row.decided_at else "an unknown date"
+    return f"{name} was {row.state}{by} on {at}: {row.words}"
+
+
+def _at(moment: datetime) -> str:
+    return f"{localtime(moment):%Y-%m-%d %H:%M %Z}"
 
 
 def _user(name: str) -> User | None:

@@ -19,7 +19,7 @@ from msh.store.history import Actor
 from msh.store.operations import act_requests
 
 from .acts import ACTS
-from .guard import row_of
+from .guard import end_of, row_of
 
 logger = logging.getLogger(__name__)
 CONFIRM_PERMISSION = "msh.confirm_actrequest"
@@ -44,12 +44,17 @@ def ask(needed: SecondPersonNeeded) -> ActRequest:
 
 
 def text_of(row: ActRequest) -> str:
-    """What whoever has asked is told."""
+    """What whoever has asked is told, also that the same was refused before."""
     until = f"{localtime(row.until):%Y-%m-%d %H:%M %Z}"
-    return (
+    text = (
         f"Not done yet: a second person must confirm it until {until}"
         f" (request {row.pk}: {row.text})"
     )
+    before = ActRequest.objects.filter(act=row.act, about=row.about, pk__lt=row.pk)
+    last = before.exclude(about="").first()
+    if last is None or last.state != RequestState.REFUSED:
+        return text
+    return f"{text}. {end_of(last, read_clock(), f'Request {last.pk} for the same action')}"
 
 
 def confirm(key: int, by: Actor) -> str:

@@ -7,7 +7,9 @@ from uuid import UUID
 from django.db import IntegrityError, models
 
 from msh.flows.errors import NotPossible
+from msh.flows.operations.four_eyes.guard import end_of
 from msh.models import ActRequest, BulkJob, place_of
+from msh.protocol.four_eyes import Confirmed
 from msh.store.clock import read_clock
 from msh.store.history import Actor
 
@@ -43,17 +45,22 @@ def asked_with(
     confirmation: UUID | None, act: str, about: models.Model, actor: Actor
 ) -> ActRequest | None:
     """The request to a second person that this actor has submitted with this confirmation. Raises
-    NotPossible if it is about another row."""
+    NotPossible if it is about another row, or was refused, withdrawn or not decided on in time: who
+    asks anew does so on purpose."""
     if confirmation is None:
         return None
-    waiting = ActRequest.objects.waiting(read_clock())
-    asked = waiting.filter(
-        act=act, asked_by=actor.name, parameters__confirmation=str(confirmation)
-    ).first()
+    of_actor = ActRequest.objects.filter(act=act, asked_by=actor.name)
+    asked = of_actor.filter(parameters__confirmation=str(confirmation)).first()
     if asked and asked.about != place_of(about):
         raise NotPossible(
             f"This confirmation belongs to request {asked.pk}, which is about something else:"
             " choose a new one."
+        )
+    is_confirmed = isinstance(actor.approval, Confirmed)
+    if asked and not is_confirmed and (end := end_of(asked, read_clock())):
+        raise NotPossible(
+            f"{end}. Nothing was done. To ask again, open the dialog again, or send another"
+            " confirmation."
         )
     return asked
 

@@ -13,8 +13,11 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from msh import metrics
+from msh.admin.dashboard.figures import figures
 from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.store.incidents import note_retention_too_short
+from tests.admin.many import standing_deliveries, suspended_partners
+from tests.flows.flying import sky_of_five
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -86,6 +89,33 @@ def test_messages_that_wait_have_numbers_and_ages(world: World) -> None:
     assert value("msh_oldest_seconds", what="queued") == pytest.approx(600, abs=60)
     assert value("msh_outbound_messages", state="in_flight") == 0
     assert value("msh_oldest_seconds", what="undelivered") == 0
+
+
+def test_metrics_and_dashboard_show_the_same_numbers(world: World) -> None:
+    """Each has statements of its own: those of the metrics end after 100,000 rows."""
+    world.submit()
+    sky_of_five()
+    suspended_partners(2, queued=3)
+    for state in ("blocked", "parked", "in_doubt"):
+        standing_deliveries(state, 1)
+
+    shown = {figure.name: figure.value for figure in figures()}
+
+    found = samples()
+    incidents = [number for (name, _), number in found.items() if name == "msh_incidents_open"]
+    assert shown == {
+        "Suspended partners": found["msh_links", (("state", "suspended"),)],
+        "Open incidents": sum(incidents),
+        # The dashboard does not count those of suspended partners.
+        "In flight": found["msh_outbound_messages", (("state", "in_flight"),)] - 2,
+        "Queued": found["msh_outbound_messages", (("state", "queued"),)],
+        "Held": found["msh_outbound_messages", (("state", "held"),)],
+        "Undelivered": found["msh_inbound_messages", (("state", "undelivered"),)],
+        "In doubt": found["msh_deliveries", (("state", "in_doubt"),)],
+        "Parked": found["msh_deliveries", (("state", "parked"),)],
+        "Blocked": found["msh_deliveries", (("state", "blocked"),)],
+    }
+    assert all(shown.values())
 
 
 def test_states_of_links_are_complete(world: World) -> None:

@@ -72,14 +72,14 @@ class Options:
     messages: int
     pairs: int
     seed: int
-    rates: Rates
-    transport: Transport
-    routers: int
-    route_mode: str
-    kill: bool
-    once: bool
-    documents: Path | None
     folder: Path
+    rates: Rates
+    transport: Transport = Transport.HTTP
+    routers: int = 0
+    route_mode: str = "hop"
+    kill: bool = False
+    once: bool = False
+    documents: Path | None = None
     dialect: Dialect = Dialect.TRP
     by_conversation: bool = False
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -32,6 +33,14 @@ REFUSED_CONNECTION = (
 UNAUTHORIZED = 401, "401 Unauthorized"
 COPIES = 3
 _names = count(1)
+_BUSINESS: dict[str, Any] = {
+    "semantics": DeliverySemantics.ONCE_AND_ONLY_ONCE,
+    "conversation_id": "talk",
+    "service_interface": "Orders",
+    "action": "New",
+    "content_digest": b"0" * 32,
+}
+"""Of messages in both directions."""
 
 
 def suspended_partners(
@@ -47,10 +56,7 @@ def suspended_partners(
     since = since or timezone.now() - timedelta(minutes=5)
     with transaction.atomic():
         partners = _partners(number)
-        agreements = Agreement.objects.bulk_create(
-            Agreement(partner=one, tpa_id=f"tpa-{one.name}", our_party="1", their_party="2")
-            for one in partners
-        )
+        agreements = _agreements(partners)
         links = OutboundLink.objects.bulk_create(OutboundLink(partner=one) for one in partners)
         pairs = list(zip(links, agreements, strict=True))
         if last_ack:
@@ -73,6 +79,13 @@ def _partners(number: int) -> list[Partner]:
     )
 
 
+def _agreements(partners: Iterable[Partner]) -> list[Agreement]:
+    return Agreement.objects.bulk_create(
+        Agreement(partner=one, tpa_id=f"tpa-{one.name}", our_party="1", their_party="2")
+        for one in partners
+    )
+
+
 def _message(
     link: OutboundLink, agreement: Agreement, state: str, at: datetime, **values: object
 ) -> OutboundMessage:
@@ -81,14 +94,10 @@ def _message(
         agreement=agreement,
         state=state,
         message_id=f"many-{next(_names)}@example",
-        semantics=DeliverySemantics.ONCE_AND_ONLY_ONCE,
-        conversation_id="talk",
-        service_interface="Orders",
-        action="New",
-        content_digest=b"0" * 32,
         submitted_at=at,
         size=100,
         boundary="b",
+        **_BUSINESS,
         **values,
     )
 
@@ -168,9 +177,7 @@ def standing_deliveries(
     wait for it."""
     since = since or timezone.now() - timedelta(minutes=8)
     (partner,) = _partners(1)
-    agreement = Agreement.objects.create(
-        partner=partner, tpa_id=f"tpa-{partner.name}", our_party="1", their_party="2"
-    )
+    (agreement,) = _agreements([partner])
     link = InboundLink.objects.create(partner=partner, last_number=behind + 1)
     OutboundLink.objects.create(partner=partner)
     consumer = Consumer.objects.create(name=f"orders-{partner.name}", kind="pull", partner=partner)
@@ -179,16 +186,12 @@ def standing_deliveries(
             link=link,
             agreement=agreement,
             message_id=f"many-{next(_names)}@example",
-            semantics=DeliverySemantics.ONCE_AND_ONLY_ONCE,
-            conversation_id="talk",
-            service_interface="Orders",
-            action="New",
-            content_digest=b"0" * 32,
             epoch=1,
             sequence_number=number,
             sent_at=since,
             received_at=since,
             header=b"<x/>",
+            **_BUSINESS,
         )
         for number in range(1, behind + 2)
     )

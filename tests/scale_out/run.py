@@ -1,7 +1,6 @@
 """The demo, with the first of its two MSHs on many machines; some are cut off, one has a wrong
 clock."""
 
-import asyncio
 import json
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -14,13 +13,12 @@ from typing import Any
 from rich.console import Console
 
 from demo.faults import Rates, Schedule
-from demo.machines import DemoFailed, Machine
+from demo.machines import Machine
 from demo.options import Options
-from demo.pairs import ENDS, Transport
-from demo.run import Demo
+from demo.pairs import ENDS
 from demo.stage import Stage, free_port
 from demo.verdict import Verdict
-from tests.hosts.network import HostsMissing
+from tests import reporting_demo
 from tests.scale_out.cutter import Cutter
 from tests.scale_out.fleet import Fleet, Size
 from tests.scale_out.runs import Runs
@@ -48,14 +46,9 @@ class Plan:
             messages=self.messages,
             pairs=self.pairs,
             seed=self.seed,
-            rates=self.rates,
-            transport=Transport.HTTP,
-            routers=0,
-            route_mode="hop",
-            kill=False,
-            once=True,
-            documents=None,
             folder=FOLDER.resolve(),
+            rates=self.rates,
+            once=True,
         )
 
 
@@ -69,7 +62,7 @@ class ManyMachines(Stage):
         return Fleet(name, self.folder / name, free_port(port), plan.size, plan.off)
 
 
-class ScaleOut(Demo):
+class ScaleOut(reporting_demo.ReportingDemo):
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan = plan
         super().__init__(plan.options, console)
@@ -148,7 +141,6 @@ class ScaleOut(Demo):
 
     @property
     def faults(self) -> list[str]:
-        """What the verdict does not say, in a line each."""
         found = [
             f"{name} ran {told['runs']} times, not {told['at_least']} to {told['at_most']}"
             for name, told in self.report["scheduled"].items()
@@ -160,16 +152,4 @@ class ScaleOut(Demo):
 
 
 def run(plan: Plan, console: Console) -> tuple[int, dict[str, Any]]:
-    """The exit status, as the demo's, 1 also for what the demo does not look at; the report."""
-    out = ScaleOut(plan, console)
-    try:
-        status = asyncio.run(out.perform())
-    except (DemoFailed, HostsMissing) as error:
-        console.print(f"[bold red]It failed.[/] {error}", highlight=False)
-        return 2, {}
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130, {}
-    (out.options.folder / "report.json").write_text(json.dumps(out.report, indent=2) + "\n")
-    for fault in out.faults:
-        console.print(f"[bold red]{fault}[/]")
-    return status or int(bool(out.faults)), out.report
+    return reporting_demo.run(ScaleOut(plan, console), console)

@@ -19,10 +19,10 @@ from demo.http11 import HOST, NotUnderstoodError, Request, Response, exchange
 from demo.machines import DemoFailed, Machine, run_python
 from demo.options import Options
 from demo.orders import write_orders
-from demo.pairs import ENDS, Transport
-from demo.run import Demo
+from demo.pairs import ENDS
 from demo.stage import Stage
 from demo.verdict import Verdict
+from tests import reporting_demo
 from tests.upgrade.answers import Answer, table
 from tests.upgrade.filling import PREFIX
 
@@ -55,14 +55,9 @@ class Plan:
             messages=MOST,
             pairs=PAIRS,
             seed=1,
-            rates=CALM,
-            transport=Transport.HTTP,
-            routers=0,
-            route_mode="hop",
-            kill=False,
-            once=True,
-            documents=None,
             folder=FOLDER.resolve(),
+            rates=CALM,
+            once=True,
         )
 
 
@@ -90,7 +85,7 @@ class FullStage(Stage):
         return response
 
 
-class Upgrade(Demo):
+class Upgrade(reporting_demo.ReportingDemo):
     longest_pause = LONGEST_PAUSE
     look_every = 2.0  # it counts many messages
 
@@ -227,7 +222,6 @@ class Upgrade(Demo):
 
     @property
     def faults(self) -> list[str]:
-        """What the verdict does not say, in a line each."""
         found = []
         if not self.report["migrated"]:
             found.append("All was exchanged before the upgrade was over.")
@@ -239,16 +233,4 @@ class Upgrade(Demo):
 
 
 def run(plan: Plan, console: Console) -> tuple[int, dict[str, Any]]:
-    """The exit status, as the demo's, 1 also for what the demo does not look at; the report."""
-    upgrade = Upgrade(plan, console)
-    try:
-        status = asyncio.run(upgrade.perform())
-    except DemoFailed as error:
-        console.print(f"[bold red]It failed.[/] {error}", highlight=False)
-        return 2, {}
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130, {}
-    (upgrade.options.folder / "report.json").write_text(json.dumps(upgrade.report, indent=2) + "\n")
-    for fault in upgrade.faults:
-        console.print(f"[bold red]{fault}[/]")
-    return status or int(bool(upgrade.faults)), upgrade.report
+    return reporting_demo.run(Upgrade(plan, console), console)

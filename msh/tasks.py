@@ -10,8 +10,8 @@ from celery.signals import worker_shutting_down
 from django.db import DatabaseError
 
 from msh.flows.delivery.delivery_loop import DeliveryLoop
-from msh.flows.operations.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.four_eyes.requests import run_prune
+from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.many.index_keys import index_keys
 from msh.flows.operations.notify_operators import notify_operators as notify_all_operators
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all

@@ -8,7 +8,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from msh import tasks
-from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations import change_link
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
 from msh.models import BulkAction

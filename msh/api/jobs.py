@@ -12,8 +12,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import actions, bulk_jobs, link_actions
-from msh.flows.operations.bulk_jobs import Limits
+from msh.flows.operations import actions, link_actions
+from msh.flows.operations.many import bulk_jobs
+from msh.flows.operations.many.bulk_jobs import Limits
 from msh.flows.operations.many.cancel_queue import queue_of
 from msh.models import (
     EVER,

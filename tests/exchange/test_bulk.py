@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from msh.faults import CrashPoint
-from msh.flows.operations import bulk_jobs
+from msh.flows.operations.many import bulk_jobs
 from msh.models import BulkAction, History
 from msh.store.history import Actor
 from tests.exchange.machine import Machine

@@ -9,7 +9,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations import change_link
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.confirmation import new_job
 from msh.models import EVER, BulkAction, BulkItem, BulkJob
 from msh.store.history import Actor

@@ -9,8 +9,9 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations import change_link
 from msh.flows.operations.alerts.announce import make_notices
+from msh.flows.operations.many import bulk_jobs
 from msh.models import (
     BulkAction,
     BulkItem,

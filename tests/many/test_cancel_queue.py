@@ -6,8 +6,7 @@ from pytest_django import Settings
 
 from msh import roles
 from msh.flows.errors import SecondPersonNeeded
-from msh.flows.operations import bulk_jobs
-from msh.flows.operations.many import cancel_queue
+from msh.flows.operations.many import bulk_jobs, cancel_queue
 from msh.models import ActRequest, BulkItem, BulkJob, History, OutboundMessage
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import end_item

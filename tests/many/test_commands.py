@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.flows.operations import bulk_jobs
+from msh.flows.operations.many import bulk_jobs
 from msh.models import ActRequest, BulkJob, Delivery, MaintenanceWindow, OutboundMessage
 from msh.store.clock import read_clock
 from tests.admin.conftest import suspended_world, waiting_world

@@ -7,8 +7,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from msh.flows.delivery.pull import Outcome, settle, take
-from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations import change_link
 from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.prune import prune_all
 from msh.models import (
     EVER,

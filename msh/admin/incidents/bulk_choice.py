@@ -18,8 +18,8 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.time_zone import LocalTimeField, written
 from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
-from msh.flows.operations import bulk_jobs
-from msh.flows.operations.bulk_jobs import Limits
+from msh.flows.operations.many import bulk_jobs
+from msh.flows.operations.many.bulk_jobs import Limits
 from msh.models import EVER, BulkAction, Consumer, Delivery, OutboundLink
 
 CONSEQUENCES = {

@@ -15,7 +15,8 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, bulk_jobs, link_actions
+from msh.flows.operations import actions, link_actions
+from msh.flows.operations.many import bulk_jobs
 from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 

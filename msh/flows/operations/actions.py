@@ -4,7 +4,6 @@ is in `link_actions.py`, to conversations in `conversation_actions.py`."""
 from functools import partial
 
 from msh.flows.operations import (
-    bulk_jobs,
     cancel,
     change_delivery,
     change_flight,
@@ -12,6 +11,7 @@ from msh.flows.operations import (
     operator_submissions,
 )
 from msh.flows.operations.alerts import maintenance
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
 from msh.flows.receiving import questions
 from msh.protocol.four_eyes import Verb

@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
-from msh.flows.operations import bulk_jobs, change_link, resynchronise
+from msh.flows.operations import change_link, resynchronise
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.receiving.link_status import NoStatus
 from msh.models import (
     ActRequest,

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows.operations import bulk_jobs, change_link
+from msh.flows.operations import change_link
+from msh.flows.operations.many import bulk_jobs
 from msh.models import (
     BulkItem,
     BulkJob,

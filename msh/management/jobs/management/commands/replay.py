@@ -6,8 +6,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, bulk_jobs
-from msh.flows.operations.bulk_jobs import Limits
+from msh.flows.operations import actions
+from msh.flows.operations.many import bulk_jobs
+from msh.flows.operations.many.bulk_jobs import Limits
 from msh.management.actions import actor_of, add_reason, moment, require_reason
 from msh.management.cli import MshCommand
 from msh.management.jobs.answers import begun

@@ -16,6 +16,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from queue import Empty, SimpleQueue
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import redis
@@ -25,6 +26,7 @@ from redis.commands.core import Script
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names, Ready
+from msh.flows.script_channel import ScriptChannel
 from msh.store.flights.flights import Flights
 from msh.store.sending.links import OutboundLinks
 
@@ -146,38 +148,88 @@ def wake_up(
 
 
 class _Messenger:
-    """A thread of this process that sends wake-ups: what many ask for at once is asked for once."""
+    """Sends the wake-ups of this process: what many ask for at once is asked for once. The thread
+    that asks writes to Redis itself if nothing is under way, so that the worker does not wait until
+    another thread of this process runs. A thread of ours reads the answer, and sends the rest."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[Asked] = SimpleQueue()
+        self._asked: SimpleQueue[Asked | None] = SimpleQueue()  # {}: the end. None: an answer comes
+        self._lock = threading.Lock()  # for what follows
+        self._channel = ScriptChannel(_client, _SCRIPT)
+        self._sent: Asked | None = None  # has no answer yet
+        self._published_at = 0.0
         self._thread = threading.Thread(target=self._run, name="msh-wake-ups", daemon=True)
         self._thread.start()
         atexit.register(self._finish)
 
     def send(self, asked: "Asked") -> None:
-        self._asked.put(asked)
+        self._asked.put(None if self._send_at_once(asked) else asked)
+
+    def _send_at_once(self, asked: "Asked") -> bool:
+        """False, with nothing done, unless that is possible without waiting."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            not_before = max(self._published_at + PACE, _rest.until)
+            is_free = self._sent is None and self._asked.empty()
+            if not is_free or time.monotonic() < not_before or not self._channel.is_open():
+                return False
+            self._write(asked)
+        except Exception:  # noqa: BLE001  it is tried once more, on a new connection
+            return False
+        finally:
+            self._lock.release()
+        return True
 
     def _run(self) -> None:
-        ending, published_at = False, 0.0
+        ending = False
         while not ending:
-            gathered = self._gathered(published_at + PACE)
+            gathered = self._gathered()
             ending = {} in gathered
             asked: Asked = {}
             for one in gathered:
-                for kind, names in one.items():
+                for kind, names in (one or {}).items():
                     asked[kind] = asked.get(kind, NOTHING) | names
-            if asked:
-                _publish(asked)
-                published_at = time.monotonic()
+            self.publish(asked)
 
-    def _gathered(self, not_before: float) -> "list[Asked]":
+    def _gathered(self) -> "list[Asked | None]":
         asked = [self._asked.get()]
-        if (pause := not_before - time.monotonic()) > 0:
+        if asked[0] is not None and (pause := self._published_at + PACE - time.monotonic()) > 0:
             time.sleep(pause)
         with suppress(Empty):
-            while True:
+            while asked[0] is not None:
                 asked.append(self._asked.get_nowait())
         return asked
+
+    def publish(self, asked: "Asked") -> None:
+        """Send it, and read all answers. May wait for Redis."""
+        with self._lock:
+            self._read()
+            if not asked or time.monotonic() < _rest.until:
+                return
+            try:
+                self._write(asked)
+            except Exception as error:  # noqa: BLE001
+                _note_failure(asked, error)
+            else:
+                self._read()
+
+    def _write(self, asked: "Asked") -> None:
+        keys = [key for kind in asked for key in keys_of(kind)]
+        tokens = [names.token() for names in asked.values()]
+        self._channel.write([app.conf.task_default_queue, *keys], tokens)
+        self._sent, self._published_at = asked, time.monotonic()
+
+    def _read(self) -> None:
+        """The answer to what was sent: which of it needs a task."""
+        if self._sent is None:
+            return
+        kinds, self._sent = list(self._sent), None
+        try:
+            for place in self._channel.read():
+                queue_task(kinds[place])
+        except Exception as error:  # noqa: BLE001
+            _note_failure(kinds, error)
 
     def _finish(self) -> None:
         """A process that submits and ends has its wake-up sent first."""
@@ -198,27 +250,14 @@ def _messenger() -> _Messenger:
     return _messenger_of(os.getpid())
 
 
-def _publish(asked: Asked) -> None:
-    if time.monotonic() < _rest.until:
-        return
-    kinds = list(asked)
-    try:
-        keys = [key for kind in kinds for key in keys_of(kind)]
-        tokens = [names.token() for names in asked.values()]
-        for place in _script(_SCRIPT)(keys=[app.conf.task_default_queue, *keys], args=tokens):
-            queue_task(kinds[place])
-    except Exception as error:  # noqa: BLE001  whatever it is, the answer stands: the sweep polls
-        _rest.until = time.monotonic() + REST
-        logger.warning("wake-up %s failed, the next sweep finds the work: %s", kinds, error)
+def _note_failure(kinds: Iterable[WakeUp], error: Exception) -> None:
+    """Whatever it is, the answer to a partner or an application stands: the sweep polls."""
+    _rest.until = time.monotonic() + REST
+    logger.warning("wake-up %s failed, the next sweep finds the work: %s", list(kinds), error)
 
 
-class _Rest:
-    """Until when wake-ups rest, on the clock of `time.monotonic`."""
-
-    until = 0.0
-
-
-_rest = _Rest()
+_rest = SimpleNamespace(until=0.0)
+"""Until when wake-ups rest, on the clock of `time.monotonic`."""
 
 
 @cache
@@ -235,8 +274,8 @@ def may_queue(task: str, queue: str | None = None) -> bool:
     queues one. While no worker runs the queue does not grow. Raises RedisError without Redis."""
     if time.monotonic() < _rest.until:
         raise redis.ConnectionError("Redis does not answer")
+    keys = [queue or app.conf.task_default_queue, _queued(task)]
     try:
-        keys = [queue or app.conf.task_default_queue, _queued(task)]
         return bool(_script(_MAY_QUEUE)(keys=keys))
     except redis.RedisError:
         _rest.until = time.monotonic() + REST

@@ -496,8 +496,8 @@ def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(wake_ups, "queue_task", tasks.append)
     wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
 
-    wake_ups._publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
-    wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
 
     assert tasks[0] is WakeUp.TRANSMIT
     assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
@@ -510,7 +510,7 @@ def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPat
     wake_ups._client().delete(*keys)
 
     for partner_id in range(1, 200):
-        wake_ups._publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
+        wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
 
     assert wake_ups._client().llen(keys.tokens) == 101
     assert wake_ups.take_names(WakeUp.TRANSMIT).all

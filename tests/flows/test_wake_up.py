@@ -1,9 +1,18 @@
-"""A wake-up that cannot be sent is no error: the sweep polls."""
+"""A wake-up that cannot be sent is no error: the sweep polls. Usually the thread that asks sends
+it, and does not wait for the answer."""
 
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+
+import pytest
+
+from msh.flows import wake_up as wake_ups
+from msh.flows.names import Names
+from msh.flows.wake_up import WakeUp
+from tests.waiting import wait_until
 
 ASKS_FOR_EVERYTHING = """
 import django
@@ -35,3 +44,102 @@ def test_without_redis_the_process_goes_on() -> None:
 
     assert (ended.returncode, ended.stdout) == (0, "still here\n")
     assert 1 <= ended.stderr.count("the next sweep finds the work") < 10, "not a warning for each"
+
+
+Messenger = wake_ups._Messenger
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> list[WakeUp]:
+    """Those that were queued."""
+    queued: list[WakeUp] = []
+    monkeypatch.setattr(wake_ups, "queue_task", queued.append)
+    return queued
+
+
+@pytest.fixture
+def messenger(monkeypatch: pytest.MonkeyPatch, tasks: list[WakeUp]) -> Iterator[Messenger]:
+    """One that has sent something, so that it has a connection; its thread is idle."""
+    monkeypatch.setattr(wake_ups, "PACE", 0.0)
+    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    messenger = Messenger()
+    messenger.publish(asked(1))
+    yield messenger
+    messenger._finish()
+
+
+def asked(partner_id: int) -> wake_ups.Asked:
+    return {WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))}
+
+
+def sent() -> list[bytes | str]:
+    tokens: list[bytes | str] = wake_ups._client().lrange(
+        wake_ups.keys_of(WakeUp.TRANSMIT).tokens, 0, -1
+    )
+    return tokens
+
+
+def test_the_thread_that_asks_sends(
+    messenger: Messenger, tasks: list[WakeUp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    tasks.clear()
+    assert messenger._send_at_once(asked(2))
+    wait_until(lambda: sent() == [b"l2"])
+    assert not tasks  # nobody has read the answer
+    with monkeypatch.context() as patch:
+        patch.setattr(messenger._channel, "is_open", lambda: True)  # as if no answer had come yet
+        assert not messenger._send_at_once(asked(3))
+
+    messenger.publish({})
+    assert tasks == [WakeUp.TRANSMIT]
+    assert messenger._send_at_once(asked(3))
+    messenger.publish({})
+    assert sent() == [b"l2", b"l3"]
+
+
+def test_the_answer_is_read(messenger: Messenger) -> None:
+    for partner_id in (2, 3, 4):
+        messenger.send(asked(partner_id))
+        wait_until(lambda: messenger._sent is None and messenger._asked.empty())
+    assert sent() == [b"l1", b"l2", b"l3", b"l4"]
+
+
+def test_a_wake_up_waits_for_one_that_is_being_sent(messenger: Messenger) -> None:
+    with messenger._lock:
+        messenger.send(asked(2))
+        assert sent() == [b"l1"]
+    wait_until(lambda: sent() == [b"l1", b"l2"])
+
+
+def test_wake_ups_of_a_moment_are_gathered(
+    messenger: Messenger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake_ups, "PACE", 60.0)
+    assert not messenger._send_at_once(asked(2))
+
+
+def test_a_connection_that_redis_has_closed_is_opened_again(messenger: Messenger) -> None:
+    address = messenger._channel._connection._sock.getsockname()
+    wake_ups._client().client_kill(f"{address[0]}:{address[1]}")
+    wait_until(lambda: not messenger._channel.is_open())
+    assert not messenger._send_at_once(asked(2))
+
+    messenger.send(asked(2))
+    wait_until(lambda: sent() == [b"l1", b"l2"])
+
+
+def test_a_redis_that_has_forgotten_the_script_is_told_it_again(messenger: Messenger) -> None:
+    wake_ups._client().script_flush()
+    assert messenger._send_at_once(asked(2))
+    messenger.publish({})
+    assert sent() == [b"l1", b"l2"]
+
+
+def test_after_a_failure_nothing_is_sent_for_a_while(
+    messenger: Messenger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake_ups._rest, "until", float("inf"))
+    assert not messenger._send_at_once(asked(2))
+    messenger.publish(asked(3))
+    assert sent() == [b"l1"]

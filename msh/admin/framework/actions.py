@@ -28,7 +28,7 @@ from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.operator_action import OperatorAction
 from msh.store.history import Actor
 
-from . import markup, second_person
+from . import markup, permitted, second_person
 
 REASON_LIMIT = 500
 
@@ -173,6 +173,16 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
             for action in (self.operator_actions if actions is None else actions)
             if action.is_permitted(request) and not action.refusal(row)
         ]
+
+    def withheld(
+        self, request: HttpRequest, row: Row, actions: Iterable[ActionDialog[Row]] | None = None
+    ) -> Sequence[str]:
+        """Who may do what is possible and not permitted to this user: a sentence for each role."""
+        return permitted.whom_to_ask_for(
+            (action.title, action.permissions)
+            for action in (self.operator_actions if actions is None else actions)
+            if not action.is_permitted(request) and not action.refusal(row)
+        )
 
     def _url_name(self, action: ActionDialog[Row]) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}_{action.name}"

@@ -69,6 +69,7 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
         title = f"{name[:1].upper()}{name[1:]} {markup.escape_invisible(str(row))}"
         context |= {"title": title, "subtitle": None, "tables": self.tables(request, row)}
         context |= {"offers": self.offers(request, row), "asked": asked_about(row)}
+        context["withheld"] = self.withheld(request, row)
         context |= self.page_context(request, row)
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response

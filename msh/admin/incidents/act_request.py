@@ -1,5 +1,6 @@
 """Requests for a second person: list, and the page of one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -14,11 +15,11 @@ from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer, ReasonForm
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin
+from msh.admin.framework.permitted import whom_to_ask
 from msh.flows.operations.four_eyes import request_actions
 from msh.flows.operations.four_eyes.acts import ACTS
 from msh.flows.operations.four_eyes.requests import CONFIRM_PERMISSION, may_confirm
 from msh.models import ActRequest, RequestState
-from msh.roles import role_with
 from msh.store.history import Actor
 
 _VARIANTS = {"open": "warning", "confirmed": "success", "refused": "danger"}
@@ -80,6 +81,10 @@ class ActRequestAdmin(LargeTableAdmin[ActRequest]):
         own = name == row.asked_by
         fit = [WITHDRAW] if own else [CONFIRM, REFUSE] if may_confirm(row, name) else []
         return super().offers(request, row, fit)
+
+    def withheld(self, request: HttpRequest, row: ActRequest, actions: Any = None) -> Sequence[str]:
+        """Its advice says it."""
+        return ()
 
     def page_context(self, request: HttpRequest, row: ActRequest) -> dict[str, object]:
         return {"headline": _headline(row, request)}
@@ -153,5 +158,5 @@ def _advice(row: ActRequest, request: HttpRequest) -> str:
         return "Somebody else must confirm it. Tell them yourself: nobody is notified."
     if may_confirm(row, name):
         return "Check it as if you did it yourself, then confirm or refuse it."
-    role = role_with((CONFIRM_PERMISSION, *ACTS[row.act].permissions))
-    return f"You have no permission to confirm it: ask a user with the role {role}."
+    needed = (CONFIRM_PERMISSION, *ACTS[row.act].permissions)
+    return whom_to_ask(request, needed, "confirm it")

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.http import urlencode
 
 from msh.admin.framework import markup
 from msh.admin.links.advice import Jump
 from msh.admin.links.conversation import CONVERSATIONS
+from msh.admin.links.undelivered import new_consumer_url
 from msh.models import Delivery, Direction, Incident, OutboundMessage
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store.delivery.unclaimed import Wanted, first_unclaimed
@@ -69,22 +69,13 @@ def _step(
         where = deliveries_url(incident, DELIVERIES[incident.kind][0])
         return Jump("Deliveries", "move_to_inbox", where, True)
     if incident.kind == IncidentKind.NO_CONSUMER and wanted and may("msh.add_consumer"):
-        return Jump("Add consumer", "add", _new_consumer(wanted), True)
+        where = new_consumer_url(wanted.partner_id, wanted.service_interface, wanted.action)
+        return Jump("Add consumer", "add", where, True)
     key = messages.get((incident.partner_id, incident.message_id))
     if incident.direction == Direction.OUT and key and may("msh.view_outboundmessage"):
         where = reverse("admin:msh_outboundmessage_change", args=[key])
         return Jump("Message", "mail", where, True)
     return _link(incident)
-
-
-def _new_consumer(wanted: Wanted) -> str:
-    """The form, filled in."""
-    values: dict[str, int | str] = {
-        "partner": wanted.partner_id,
-        "service_interface": wanted.service_interface,
-        "action": wanted.action,
-    }
-    return f"{reverse('admin:msh_consumer_add')}?{urlencode(values)}"
 
 
 def _link(incident: Incident) -> Jump:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from msh.admin.framework import markup
+from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations import link_actions
@@ -25,7 +26,6 @@ from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
-from msh.roles import role_with
 
 from .lane_view import last_answer_of
 from .link_view import view_of
@@ -155,8 +155,4 @@ def _page(link: OutboundLink, way: Help, cause: Cause) -> tuple[str, str, str] |
 
 
 def _ask(cause: Cause, request: HttpRequest) -> str:
-    permissions, what = _NEEDS[cause.helps[0]]
-    if request.user.has_perms(permissions):
-        return ""
-    role = role_with(permissions)
-    return f"You have no permission to {what}: ask a user with the role {role}."
+    return whom_to_ask(request, *_NEEDS[cause.helps[0]])

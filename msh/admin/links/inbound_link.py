@@ -30,6 +30,7 @@ from msh.protocol import sequence
 from . import inbound_actions, partner_switches, start_link
 from .counters import arrivals, counters, receiving
 from .inbound_conversation import incomplete_conversations
+from .undelivered import standstill
 
 FIRST_ROWS = 10
 
@@ -98,8 +99,11 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
         delivery = (
             blocking.deliveries.select_related("consumer", "message").first() if blocking else None
         )
+        stands = standstill(request, blocking, delivery) if link.partner.delivers else None
         return {
             "link": link,
+            "standstill": stands,
+            "jumps": stands.jumps if stands else (),
             "sentence": receiving(link) if numbered else "messages have no sequence numbers",
             "numbered": numbered,
             "last_message": self.last_message(link),
@@ -151,6 +155,7 @@ def _limits(link: InboundLink) -> str:
 def _blocking(link: InboundLink) -> InboundMessage | None:
     """The oldest undelivered message, or that of a conversation."""
     messages = InboundMessage.objects.filter(link=link, state=InboundState.ACCEPTED).defer("header")
+    messages = messages.select_related("link")
     in_order = messages.filter(ordered_in__isnull=False).order_by("ordered_in", "pk")
     return messages.undelivered().order_by("pk").first() or in_order.first()
 

@@ -1,6 +1,6 @@
 """The page of a partner. Its settings are a page of their own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -50,6 +50,7 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         "windows": windows_of(request, partner.pk),
         "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
         "offers": _offers(request, outbound),
+        "withheld": _withheld(request, outbound),
         "asked": asked_about(partner),
         "tables": [
             _links(partner, outbound, inbound),
@@ -109,6 +110,14 @@ def _offers(request: HttpRequest, link: Any) -> list[Offer]:
     page: Any = admin.site.get_model_admin(OutboundLink)
     offers: list[Offer] = page.offers(request, link, (RESUME, PLAN))
     return offers
+
+
+def _withheld(request: HttpRequest, link: Any) -> Sequence[str]:
+    if link is None:
+        return ()
+    page: Any = admin.site.get_model_admin(OutboundLink)
+    withheld: Sequence[str] = page.withheld(request, link, (RESUME, PLAN))
+    return withheld
 
 
 def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:

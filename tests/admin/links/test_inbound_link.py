@@ -7,8 +7,9 @@ from django.urls import reverse
 
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
-from msh.models import InboundLink, InboundMessage, OutboundLink
+from msh.models import Consumer, ConsumerKind, InboundLink, InboundMessage, OutboundLink
 from partners.models import Partner
+from tests.delivery.desk import consumer
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -93,3 +94,67 @@ def test_the_history_of_a_link_says_that_the_partner_started_again(
     page = reverse("admin:msh_inboundlink_change", args=[link.pk])
     (row,) = table_of(administrator, page, "Link history").rows
     assert "the peer started its numbers again at 1, the last accepted was 2" in str(row)
+
+
+def page_of(client: Client, link: InboundLink) -> str:
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    return client.get(where).content.decode()
+
+
+def test_an_operator_learns_who_may_do_what_he_may_not(
+    operator: Client, supervisor: Client
+) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    guarded = (
+        "You have no permission to use Allow reset, Hold resets, Set expected number, Hold"
+        " deliveries: ask a user with the role Supervisor."
+    )
+    assert guarded in page_of(operator, link)
+    assert "You have no permission to use" not in page_of(supervisor, link)
+
+
+def test_a_link_says_at_once_that_no_consumer_takes_its_messages(
+    operator: Client, administrator: Client
+) -> None:
+    world = make_world()
+    message = world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    page = page_of(operator, link)
+    assert "Nothing is delivered: no consumer takes" in page
+    assert "no permission to add a consumer: ask a user with the role Administrator." in page
+    add = reverse("admin:msh_consumer_add")
+    assert add not in page
+    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
+    (jump,) = administrator.get(where).context["jumps"]
+    assert jump.url.startswith(f"{add}?partner={world.here.pk}&")
+    assert f"action={message.action}" in jump.url
+
+
+def test_a_link_says_at_once_that_the_consumer_is_switched_off(
+    operator: Client, administrator: Client
+) -> None:
+    world = make_world()
+    message = world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    consumer(ConsumerKind.PULL, name="everything")
+    off = consumer(ConsumerKind.PULL, name="pricing", action=message.action, enabled=False)
+    said = "is switched off."
+    page = page_of(operator, link)
+    assert "Nothing is delivered: consumer" in page
+    assert said in page
+    assert "no permission to switch consumer pricing on: ask a user with the role" in page
+    settings = reverse("admin:msh_consumer_change", args=[off.pk])
+    assert f'href="{settings}" id="jump:' in page_of(administrator, link)
+
+    Consumer.objects.filter(pk=off.pk).update(enabled=True)
+    assert said not in page_of(operator, link)
+    Consumer.objects.filter(pk=off.pk).update(enabled=False)
+    Partner.objects.filter(pk=world.here.pk).update(delivers=False)
+    page = page_of(operator, link)
+    assert said not in page, "that deliveries are held comes first"
+    assert "Deliveries are held" in page

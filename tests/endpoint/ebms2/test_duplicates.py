@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from msh.models import InboundMessage, Incident, Signal
+from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send, answers, assert_refused
 from tests.peer.ebms2 import (
@@ -67,6 +68,14 @@ def test_time_to_live_is_asked_of_a_new_message_only(send: Send) -> None:
     late = message(time_to_live="2020-01-01T00:00:00Z")
     assert_refused(send, late, ("TimeToLiveExpired", "eb:TimeToLive"))
 
+    known = message()
+    send(known)
+    expired = known.but(time_to_live=late.time_to_live)  # as if its time had passed since
+    digest = parse(expired.content_type, expired.body).content_digest
+    InboundMessage.objects.update(content_digest=digest)
+    assert send(expired).error == ""
+    assert Signal.objects.get(ref_to_message_id=known.message_id).pending == 2
+
 
 @pytest.mark.requirement("EB-110", "EB-112")
 def test_refused_message_gets_the_first_error_again(send: Send) -> None:
@@ -116,3 +125,19 @@ def test_limit_of_ours_is_503_and_nothing_is_stored(send: Send, ebms2: Partner, 
     assert (response.status, response.body) == (503, b"")
     assert 1 <= int(response.headers["Retry-After"]) <= 60
     assert (InboundMessage.objects.count(), Signal.objects.count()) == (1, 1)
+
+
+@pytest.mark.requirement("EB-101", "EB-112")
+@pytest.mark.parametrize(
+    "wrong", [{"action": "Cancel"}, {"timestamp": "never"}, {"references": ("cid:gone@peer",)}]
+)
+def test_wrong_copy_does_not_change_the_first_answer(send: Send, wrong: dict[str, Any]) -> None:
+    out = message()
+
+    for one in (out, out.but(**wrong), out, out):
+        assert send(one).status == 204
+
+    ack, error = Signal.objects.order_by("pk")
+    assert (ack.kind, ack.pending) == ("Acknowledgement", 3)
+    assert (error.kind, error.pending) == ("Error", 1)
+    assert InboundMessage.objects.get().duplicates == 2

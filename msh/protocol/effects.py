@@ -100,6 +100,15 @@ class PollLane:
     transaction."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainSuspension:
+    """What the partner said about the message in flight after its lane was suspended without an
+    answer: `detail` takes the place of what was known."""
+
+    message_id: str
+    detail: str
+
+
 SenderEffect = (
     PutInFlight
     | Transmit
@@ -110,6 +119,7 @@ SenderEffect = (
     | RecordLateVerdict
     | OpenIncident
     | ResolveIncidents
+    | ExplainSuspension
     | NotifyFromParty
     | Note
     | CountDuplicateAck

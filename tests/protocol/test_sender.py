@@ -5,9 +5,11 @@ from typing import get_args
 
 import pytest
 
+from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.lane import LaneState
+from msh.protocol.kinds import IncidentKind
+from msh.protocol.lane import OPERATOR, LaneState
 from msh.protocol.sender import TRANSITIONS, step
 
 from .sender_table import ROWS
@@ -105,3 +107,21 @@ def test_an_answer_to_another_message_never_touches_the_one_in_flight(
 ) -> None:
     with pytest.raises(IllegalTransition):
         step(lane_in(column), event, now=NOW)
+
+
+@pytest.mark.requirement("000-029")
+@pytest.mark.parametrize(
+    ("kind", "then"),
+    [
+        (IncidentKind.REFUSED_BY_PEER, [do.ExplainSuspension("m7", "SequenceGap: 5 missing")]),
+        (OPERATOR, [do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")]),
+        (IncidentKind.RESYNCHRONISE, []),
+        (IncidentKind.ERROR_RECEIVED, []),
+    ],
+)
+def test_an_error_about_numbers_while_suspended_says_why_if_nobody_else_has(
+    kind: str, then: list[do.SenderEffect]
+) -> None:
+    lane = replace(lane_in("suspended"), suspended_for=kind)
+    noted = do.Note("m7", "Error SequenceGap: 5 missing")
+    assert step(lane, on.SequenceErrorReceived("m7", GAP), now=NOW) == (lane, (noted, *then))

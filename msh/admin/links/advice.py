@@ -21,6 +21,7 @@ from msh.flows.operations.inspection.answers import (
     Cause,
     Help,
     answer_of,
+    says_out_of_step,
 )
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
@@ -89,14 +90,17 @@ def cause_name(link: Any) -> str:
 def last_words(link: Any) -> str:
     """The last answer, or what else is known; of an operator the reason, and of an Error Message
     what it says. Needs `last_answer`."""
-    if link.suspended_for in (OPERATOR, *ERROR_MESSAGES) or not link.last_answer:
+    told = link.suspended_for in (OPERATOR, *ERROR_MESSAGES) or says_out_of_step(
+        link.suspended_detail
+    )
+    if told or not link.last_answer:
         return str(link.suspended_detail)
     return str(link.last_answer["detail"] or link.suspended_detail)
 
 
 def _answer_of(link: Any) -> Answer:
     last = last_answer_of(link)
-    if last:
+    if last and not says_out_of_step(link.suspended_detail):
         return answer_of(last["detail"], last["status"])
     return answer_of(link.suspended_detail)
 

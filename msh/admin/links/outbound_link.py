@@ -19,6 +19,7 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.flows.operations.inspection.answers import says_out_of_step
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
 from msh.models import (
     FLIGHTS_IN,
@@ -122,7 +123,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     @display(description="Last error")
     def last_error(self, link: Any) -> str:
-        if link.suspended_for in ERROR_MESSAGES:
+        if link.suspended_for in ERROR_MESSAGES or says_out_of_step(link.suspended_detail):
             return markup.verbatim(link.suspended_detail)
         return markup.last_answer(link.last_answer)
 

@@ -184,7 +184,7 @@ _ROWS: dict[type, _Row] = {
         Cell(answers.report_out_of_step, (IDLE,)),
         Cell(answers.suspend_out_of_step, (SUSPENDED,)),
         Cell(answers.suspend_out_of_step, (TRANSIENT, SUSPENDED)),
-        Cell(answers.note_error, (SUSPENDED,)),
+        Cell(answers.explain_out_of_step, (SUSPENDED,)),
     ),
     on.ErrorReceived: _row(
         Cell(answers.note_error, (IDLE,)),

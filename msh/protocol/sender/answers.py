@@ -6,11 +6,13 @@ from datetime import datetime
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
-from msh.protocol.lane import Lane, LaneState
+from msh.protocol.lane import OPERATOR, Lane, LaneState
 from msh.protocol.vocabulary import Severity
 
 from .outcome import Outcome, end_flight, suspend, suspend_at_transient_limit
 
+_UNEXPLAINED = (IncidentKind.RETRIES_SPENT, IncidentKind.REFUSED_BY_PEER)
+"""What suspends a lane although the partner has sent no Error Message."""
 _AnyError = on.SequenceErrorReceived | on.ErrorReceived | on.ErrorForOtherReceived
 
 
@@ -88,6 +90,19 @@ def suspend_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: dateti
 def report_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
     detail = f"{event.report.code}: {event.report.description}"
     return lane, (do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail),)
+
+
+def explain_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
+    """The lane stays as it is; an operator who resumes it without this would send the same number
+    again. The reason that another operator recorded is kept: it gets an incident beside it."""
+    after, noted = note_error(lane, event, now)
+    detail = f"{event.report.code}: {event.report.description}"
+    if lane.in_flight is not None and lane.suspended_for in _UNEXPLAINED:
+        return after, (*noted, do.ExplainSuspension(event.message_id, detail))
+    if lane.suspended_for == OPERATOR:
+        incident = do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail)
+        return after, (*noted, incident)
+    return after, noted
 
 
 def suspend_for_error(lane: Lane, event: on.ErrorReceived, now: datetime) -> Outcome:

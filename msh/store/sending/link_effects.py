@@ -147,6 +147,24 @@ def _record_late_verdict(
     _queue_withheld_ack(links, locked, message_id)
 
 
+def _explain_suspension(
+    links: "OutboundLinks",
+    locked: Locked,
+    effect: do.ExplainSuspension,
+    event: SenderEvent,
+    actor: Actor,
+) -> None:
+    since, kind, _ = locked.suspended
+    locked.suspended, locked.changed = (since, kind, effect.detail), True
+    links.add(
+        incidents.APPEND_TO_DETAIL(
+            text=f"; {effect.detail}",
+            partner_id=locked.row.partner_id,
+            message_id=effect.message_id,
+        )
+    )
+
+
 def _open_incident(
     links: "OutboundLinks",
     locked: Locked,
@@ -232,6 +250,7 @@ EFFECTS: dict[type, Callable[["OutboundLinks", Locked, Any, SenderEvent, Actor],
     do.RecordLateVerdict: _record_late_verdict,
     do.OpenIncident: _open_incident,
     do.ResolveIncidents: _resolve_incidents,
+    do.ExplainSuspension: _explain_suspension,
     do.NotifyFromParty: _notify_from_party,
     do.Note: _note,
     do.CountDuplicateAck: _count_duplicate_ack,

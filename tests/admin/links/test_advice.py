@@ -13,11 +13,13 @@ from msh.admin.framework.runbooks import RUNBOOKS
 from msh.flows.operations.inspection.answers import ANSWERS, Answer
 from msh.flows.operations.inspection.retrying import RETRYING
 from msh.flows.operations.inspection.why_not_sent import explanation_of
-from msh.models import Incident, OutboundLink, OutboundMessage
+from msh.models import History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
 from msh.protocol.kinds import IncidentKind
-from tests.admin.conftest import url
+from msh.protocol.lane import OPERATOR
+from tests.admin.conftest import url, use
 from tests.flows.flying import make_sky
+from tests.flows.test_bad_errors import about, come
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -104,6 +106,73 @@ def test_a_refused_number_is_resynchronised_though_no_error_message_came(
     incident = Incident.objects.get(partner=world.there)
     page = supervisor.get(reverse("admin:msh_incident_change", args=[incident.pk]))
     assert page.context["offers"][0].action.title == "Resynchronise and resume"
+
+
+def report_gap(world: World) -> str:
+    """The Error Message of a partner about the message in flight; what it says."""
+    message = world.link.in_flight
+    assert message
+    missing = "5 to 6 missing"
+    come(world, about(world, message.message_id, "SequenceGap", description=missing))
+    return f"SequenceGap: {missing}"
+
+
+@pytest.mark.parametrize("status", [204, 500])
+def test_an_error_about_numbers_that_comes_while_it_is_suspended_is_the_advice(
+    status: int, supervisor: Client
+) -> None:
+    """Of a partner whose answer to the copy said nothing of it: to resume would be in vain."""
+    world = silent_world(status, f"{status} so be it")
+    kind, since = world.link.suspended_for, world.link.suspended_since
+    assert filled(page_of(supervisor, world)) != ["Resynchronise and resume"]
+
+    said = report_gap(world)
+
+    assert (world.link.suspended_for, world.link.suspended_since) == (kind, since)
+    page = page_of(supervisor, world)
+    assert filled(page) == ["Resynchronise and resume"]
+    assert page.context["last_error"] == markup.verbatim(said)
+    message = world.link.in_flight
+    assert message
+    assert "Sending again does not help" in explanation_of(message.pk)
+    assert said in explanation_of(message.pk)
+    (line,) = supervisor.get(reverse("admin:index")).context["suspended"].lines
+    assert (line.answer, line.cause) == (said, ANSWERS[Answer.NUMBERS])
+    assert [offer.action.title for offer in line.offers] == ["Resynchronise and resume"]
+    incident = Incident.objects.get()
+    assert incident.detail.endswith(f"; {said}")
+    page = supervisor.get(reverse("admin:msh_incident_change", args=[incident.pk]))
+    assert page.context["offers"][0].action.title == "Resynchronise and resume"
+    assert History.objects.filter(event="SequenceErrorReceived").exists()
+
+
+def test_an_operators_reason_is_kept_beside_an_error_about_numbers(supervisor: Client) -> None:
+    world = silent_world(500, "500 Internal Server Error")
+    OutboundLink.objects.filter(pk=world.link.pk).update(
+        suspended_for=OPERATOR, suspended_detail="ann: they move"
+    )
+    Incident.objects.all().delete()
+
+    said = report_gap(world)
+
+    assert (world.link.suspended_for, world.link.suspended_detail) == (OPERATOR, "ann: they move")
+    (row,) = supervisor.get(reverse("admin:index")).context["incidents"]
+    assert row["cause"].what == "Sequence numbers out of sync with the partner"
+    assert said in row["detail"]
+
+
+def test_a_resume_forgets_what_the_partner_said_before(supervisor: Client) -> None:
+    world = silent_world(204, "204 No Content")
+    report_gap(world)
+
+    use(supervisor, "resume", world.link)
+
+    assert world.link.suspended_detail == ""
+    (job,) = world.poll()
+    world.end(job, AttemptResult(outcome_of(500), status=500, detail="500 broken"))
+    OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
+    world.poll()
+    assert filled(page_of(supervisor, world)) == ["Resolve and resume"]
 
 
 def test_the_incident_says_the_same(operator: Client) -> None:

@@ -44,6 +44,10 @@ TOO_OFTEN = suspends(
 
 GAP = ErrorReport(ErrorCode.SEQUENCE_GAP, Severity.HARD_ERROR, description="5 missing")
 GAP_NOTED = becomes(do.Note("m7", "Error SequenceGap: 5 missing"))
+GAP_EXPLAINS = becomes(
+    do.Note("m7", "Error SequenceGap: 5 missing"),
+    do.ExplainSuspension("m7", "SequenceGap: 5 missing"),
+)
 OUT_OF_STEP = suspends(IncidentKind.RESYNCHRONISE, "SequenceGap: 5 missing")
 OUT_OF_STEP_EMPTY = becomes(
     do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")
@@ -177,7 +181,7 @@ ANSWERS = (
             "unsent": OUT_OF_STEP,
             "transient": OUT_OF_STEP,
             "transient_empty": OUT_OF_STEP_EMPTY,
-            "suspended": GAP_NOTED,
+            "suspended": GAP_EXPLAINS,
             "suspended_empty": GAP_NOTED,
             "idle": OUT_OF_STEP_EMPTY,
         },

@@ -47,6 +47,8 @@ _NUMBERS = re.compile(
     r"missing: expected [0-9]+$|was accepted before for another MessageId$|is not above the last"
 )
 """What a Receiver says of a number that is not the next one (`msh/protocol/receiver.py`)."""
+_SEQUENCE_ERROR = re.compile(r"^Sequence(?:Gap|Stale|Conflict): ")
+"""An Error Message that came after the link was suspended (`ExplainSuspension`)."""
 _MAIL = re.compile(r"(?:^|the last: )(?:connect|EHLO|STARTTLS|AUTH|MAIL|RCPT|DATA)\b[\w ]*:")
 _BY_STATUS = {
     **dict.fromkeys((401, 403, 407), Answer.CREDENTIALS),
@@ -79,6 +81,8 @@ def answer_of(detail: str, status: int | None = None) -> Answer:
     """`status` is read from the text if it is None: a link that is suspended keeps only that."""
     if not detail and status is None:
         return Answer.NONE
+    if says_out_of_step(detail):
+        return Answer.NUMBERS
     if _MAIL.search(detail):
         return Answer.MAIL
     if status is None and (found := _STATUS.search(detail)):
@@ -86,6 +90,11 @@ def answer_of(detail: str, status: int | None = None) -> Answer:
     if status is not None:
         return _of_status(status, detail)
     return next((answer for words, answer in _BY_TEXT if words.search(detail)), Answer.OTHER)
+
+
+def says_out_of_step(suspended_detail: str) -> bool:
+    """Whether a link was suspended for silence, and the partner has named the reason since."""
+    return _SEQUENCE_ERROR.match(suspended_detail) is not None
 
 
 def _of_status(status: int, detail: str) -> Answer:

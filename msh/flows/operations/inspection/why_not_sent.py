@@ -14,7 +14,7 @@ from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.store.operations.queue_place import MOST
 
-from .answers import OUTCOMES, answer_of
+from .answers import OUTCOMES, answer_of, says_out_of_step
 from .causes import cause_of
 from .retrying import is_retrying, retrying
 from .situation import ENDED, LastAttempt, Situation, situation_of
@@ -110,9 +110,11 @@ def _end(situation: Situation) -> str:
 def _suspension(situation: Situation) -> str:
     lane = situation.lane
     attempt = situation.attempt
-    said = attempt.answer if attempt else answer_of(situation.suspended_detail)
+    detail = situation.suspended_detail
+    known = attempt is not None and not says_out_of_step(detail)
+    said = attempt.answer if attempt and known else answer_of(detail)
     cause = cause_of(lane.suspended_for, said)
-    detail = _one_line(situation.suspended_detail)
+    detail = _one_line(detail)
     flying = lane.in_flight
     where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
     advice = "The Acknowledgement came late: resume the link." if lane.late_ack else cause.advice

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import smtplib
 import socket
 import subprocess
 import sys
@@ -81,11 +82,14 @@ def manage(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def starting(folder: Path) -> Iterator[Up]:
+def starting(folder: Path, *options: str) -> Iterator[Up]:
     """An MSH that has just been started."""
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "up", "--data", folder, "--port", str(port), "--json"],
+        [
+            *(sys.executable, "manage.py", "up", "--data", folder, "--port", str(port), "--json"),
+            *options,
+        ],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -99,9 +103,9 @@ def starting(folder: Path) -> Iterator[Up]:
 
 
 @contextmanager
-def up(folder: Path) -> Iterator[tuple[Up, dict[str, object]]]:
+def up(folder: Path, *options: str) -> Iterator[tuple[Up, dict[str, object]]]:
     """A running MSH, and what it said when it was ready."""
-    with starting(folder) as msh:
+    with starting(folder, *options) as msh:
         assert msh.process.stdout
         line = msh.process.stdout.readline()
         assert line, "it ended before it was ready"
@@ -245,8 +249,12 @@ def test_nobody_else_takes_the_port_while_the_database_is_prepared(tmp_path: Pat
                 other.bind(("127.0.0.1", msh.port))
 
 
-def test_requests_wait_while_web_is_started_again(used: Path) -> None:
-    with up(used) as (msh, _):
+def test_clients_wait_while_their_server_is_started_again(used: Path) -> None:
+    mail = free_port()
+    with up(used, "--smtp-port", str(mail)) as (msh, _):
+        os.kill(msh.pid("smtpd"), signal.SIGKILL)
+        with smtplib.SMTP("127.0.0.1", mail, timeout=60) as client:
+            assert client.noop()[0] == 250
         for end in (signal.SIGKILL, signal.SIGTERM):
             before = msh.pid("web")
             family = [before, *descendants(before)]

@@ -23,6 +23,7 @@ from msh.store.snapshot import snapshot
 
 from .figures import figures
 from .inbound import other_incidents, standing
+from .left_on import left_on
 from .suspended import suspended
 
 HEALTH_LIMIT = 200
@@ -63,6 +64,7 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "standing": standing(request),
         "run_again_url": start_url(request, BulkAction.RUN_AGAIN, period="0"),
         "inbound_url": markup.list_url(InboundLink),
+        "left_on": left_on(request),
         "asked": waiting(),
         "tokens": _tokens(request),
         "incidents": others,

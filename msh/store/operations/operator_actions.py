@@ -27,10 +27,11 @@ class Switch(StrEnum):
     DELIVERS = "delivers"
 
 
-_SWITCHED = {
+SWITCHED = {
     Switch.ACCEPTS: (Direction.OUT, "AcceptingSwitched"),
     Switch.DELIVERS: (Direction.IN, "DeliverySwitched"),
 }
+"""The event in the history, and of which link."""
 
 
 def set_switch(partner: Partner, switch: Switch, *, on: bool, actor: Actor) -> bool:
@@ -38,7 +39,7 @@ def set_switch(partner: Partner, switch: Switch, *, on: bool, actor: Actor) -> b
     other = Partner.objects.filter(pk=partner.pk, **{switch.value: not on})
     if not other.update(**{switch.value: on}):
         return False
-    direction, event = _SWITCHED[switch]
+    direction, event = SWITCHED[switch]
     before, after = ("off", "on") if on else ("on", "off")
     states = {"from_state": before, "to_state": after}
     history.record(history.link_row(partner.pk, direction, event, actor, **states))

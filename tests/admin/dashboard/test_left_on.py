@@ -1,0 +1,128 @@
+"""The dashboard lists what operators have stopped and nobody has started again."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from msh.admin.dashboard.left_on import LeftOn
+from msh.flows.operations import change_link
+from msh.models import (
+    Consumer,
+    ConsumerKind,
+    InboundLink,
+    MaintenanceWindow,
+    OutboundLink,
+    SettingChange,
+)
+from msh.protocol.alerts.maintenance import WindowState
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
+from tests.admin.conftest import client_of, use
+from tests.delivery.desk import consumer
+from tests.flows.world import World, make_world
+
+pytestmark = pytest.mark.django_db
+
+PAGE = reverse("admin:index")
+OLE = Actor("ole", "wrong prices")
+
+
+def shown(client: Client) -> dict[str, LeftOn]:
+    return {one.what: one for one in client.get(PAGE).context["left_on"]}
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_world()
+    change_link.open_links(made.there)
+    return made
+
+
+def test_nothing_is_listed_where_nothing_was_stopped(operator: Client, world: World) -> None:
+    assert shown(operator) == {}
+    assert "Stopped by operators" not in operator.get(PAGE).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("switch", "model", "what", "action"),
+    [
+        (Switch.ACCEPTS, OutboundLink, "submissions are refused", "accept_submissions"),
+        (Switch.DELIVERS, InboundLink, "deliveries are held", "resume_deliveries"),
+    ],
+)
+def test_a_switch_is_listed_with_who_turned_it_and_what_ends_it(
+    operator: Client,
+    supervisor: Client,
+    world: World,
+    switch: Switch,
+    model: type[OutboundLink | InboundLink],
+    what: str,
+    action: str,
+) -> None:
+    change_link.switch(world.there, switch, on=False, actor=Actor("eve", "first"))
+    change_link.switch(world.there, switch, on=True, actor=Actor("eve", "over"))
+    change_link.switch(world.there, switch, on=False, actor=OLE)
+    (one,) = shown(operator).values()
+    assert (one.what, one.by, one.reason) == (what, "ole", "wrong prices")
+    assert one.since is not None
+    assert timezone.now() - one.since < timedelta(hours=1)
+    assert not one.offers
+    (one,) = shown(supervisor).values()
+    assert [offer.action.name for offer in one.offers] == [action]
+    link = model._default_manager.get(partner=world.there)
+    use(supervisor, action, link)
+    assert shown(operator) == {}
+
+
+def test_a_link_suspended_by_an_operator_is_listed(operator: Client, world: World) -> None:
+    change_link.suspend(world.there, OLE)
+    (one,) = shown(operator).values()
+    assert (one.what, one.by, one.reason) == ("sending is suspended", "ole", "wrong prices")
+    assert [offer.action.name for offer in one.offers] == ["resume"]
+
+
+@pytest.mark.parametrize(("days", "listed"), [(30, ["maintenance"]), (1, [])])
+def test_only_a_window_that_lasts_long_is_listed(
+    operator: Client, world: World, days: int, listed: list[str]
+) -> None:
+    change_link.suspend(world.there, OLE)
+    now = timezone.now()
+    MaintenanceWindow.objects.create(
+        partner=world.there,
+        starts_at=now,
+        ends_at=now + timedelta(days=days),
+        state=WindowState.RUNNING,
+        suspended_since=OutboundLink.objects.get(partner=world.there).suspended_since,
+        planned_by="ole",
+        reason="firewall",
+    )
+    assert [what.split()[0] for what in shown(operator)] == listed
+    assert ("30 days" in str(list(shown(operator)))) is bool(listed)
+
+
+def test_a_consumer_that_is_off_is_listed(operator: Client, administrator: Client) -> None:
+    made = consumer(ConsumerKind.PULL, name="pricing")
+    consumer(ConsumerKind.PULL, name="others", action="other")
+    assert shown(operator) == {}
+    where = reverse("admin:msh_consumer_change", args=[made.pk])
+    form = administrator.get(where).context["adminform"].form
+    values = {name: form[name].value() for name in form.fields if form[name].value() is not None}
+    values = {name: value for name, value in values.items() if name != "enabled"}
+    administrator.post(where, {**values, "reason": "new prices"})
+    assert not Consumer.objects.get(name="pricing").enabled
+    assert SettingChange.objects.filter(name="pricing").exists()
+    (one,) = shown(operator).values()
+    assert (one.name, one.what) == ("consumer pricing", "switched off")
+    assert (one.by, one.reason) == ("root", "new prices")
+    onlooker = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
+    assert shown(onlooker) == {}
+
+
+def test_a_consumer_that_was_never_on_is_listed_without_a_name(operator: Client) -> None:
+    consumer(ConsumerKind.PULL, name="pricing", enabled=False)
+    page = operator.get(PAGE).content.decode()
+    assert "consumer pricing" in page
+    assert "<td>unknown</td>" in page

@@ -26,7 +26,7 @@ from partners.models import Partner
 
 from .costs import cost_of, multiply, statements_of
 from .flying import REFUSED, Sky, make_sky
-from .test_watch import LONG_AGO
+from .watch.watching import LONG_AGO
 
 pytestmark = pytest.mark.django_db
 

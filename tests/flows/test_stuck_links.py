@@ -16,7 +16,7 @@ from partners.models import Partner
 from tests.sessions import in_another_session
 
 from .recovering import suspend
-from .test_watch import LONG_AGO, age_history
+from .watch.watching import LONG_AGO, age_history
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db

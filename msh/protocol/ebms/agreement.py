@@ -119,6 +119,11 @@ def _breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
     yield from _presence(
         f"{_HEADER}/eb:AckRequested", agreed.ack, there=bool(message.ack_requested)
     )
+    if any(asked.signed for asked in message.ack_requested):
+        # No agreement has signatures yet: an unsigned Acknowledgment would be refused.
+        yield _inconsistent(
+            f"{_HEADER}/eb:AckRequested", "asks for a signed Acknowledgment: we sign none"
+        )
     yield from _presence(
         f"{_HEADER}/eb:SyncReply",
         _SYNC_REPLY.get(agreed.sync_reply, ALWAYS),
@@ -137,6 +142,11 @@ def _role(place: str, party: Party, agreed: str) -> Iterator[Defect]:
 
 def _presence(location: str, agreed: str, *, there: bool) -> Iterator[Defect]:
     if agreed == (NEVER if there else ALWAYS):
-        text = f"{location} is {'there' if there else 'missing'}, and was agreed on as {agreed}"
-        error = Error(ErrorCode.INCONSISTENT, location=location, description=text)
-        yield Defect("EB-043", Stage.HEADER, error, waivable=True)
+        there_or_not = "there" if there else "missing"
+        yield _inconsistent(location, f"is {there_or_not}, and was agreed on as {agreed}")
+
+
+def _inconsistent(location: str, sentence: str) -> Defect:
+    text = f"{location} {sentence}"
+    error = Error(ErrorCode.INCONSISTENT, location=location, description=text)
+    return Defect("EB-043", Stage.HEADER, error, waivable=True)

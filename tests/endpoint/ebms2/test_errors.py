@@ -10,6 +10,7 @@ from partners.models import Agreement, Partner
 from tests.endpoint.ebms2 import Send, answers, assert_refused
 from tests.peer.ebms2 import (
     SYNC_REPLY,
+    ack_requested,
     message,
 )
 
@@ -40,6 +41,9 @@ def test_role_of_the_agreement_is_asked_for(send: Send, ebms2: Partner) -> None:
     assert send(message(from_role="Buyer", to_role="Seller")).error == ""
 
 
+ASKS_SIGNED = ack_requested().replace('eb:signed="false"', 'eb:signed="true"')
+
+
 @pytest.mark.requirement("EB-043")
 @pytest.mark.parametrize(
     ("terms", "fields", "place"),
@@ -49,6 +53,7 @@ def test_role_of_the_agreement_is_asked_for(send: Send, ebms2: Partner) -> None:
         ({"eliminates": "always"}, {"eliminates": False}, "eb:DuplicateElimination"),
         ({"eliminates": "never"}, {}, "eb:DuplicateElimination"),
         ({}, {"extra": SYNC_REPLY}, "eb:SyncReply"),
+        ({}, {"ack_requested": ASKS_SIGNED}, "eb:AckRequested"),
     ],
 )
 def test_presence_is_as_agreed(

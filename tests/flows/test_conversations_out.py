@@ -245,6 +245,7 @@ def test_one_incident_stands_for_all_conversations_of_a_partner(sky: Sky) -> Non
     incident = Incident.objects.get(kind="conversation_stopped")
     assert incident.count == 2
     sky.answer(first)
+    assert "conversation_stopped" in sky.incidents()
     with pytest.raises(NotPossible, match=f"with {sky.partner.name} is stopped: b. Resume"):
         change_incident.resolve(incident, ANN)
     sky.answer(second)

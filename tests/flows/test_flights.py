@@ -9,6 +9,7 @@ from django.utils import timezone
 from msh.flows.operations import change_flight, change_link
 from msh.flows.sending.answered import take_answer
 from msh.models import Attempt, History, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptResult, outcome_of
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
 from msh.store.history import Actor
@@ -215,6 +216,32 @@ def test_503_is_no_end_and_retry_after_is_waited_for(sky: Sky) -> None:
     sky.let_pass(101)
     (job,) = sky.poll()
     assert sky.answer(message)
+
+
+@pytest.mark.requirement("EB-089")
+@pytest.mark.parametrize(
+    ("statuses", "state", "early"),
+    [
+        ((408, 425, 429, 500, 503), "waiting", False),
+        ((400, 413, 415, 422), "failed", False),
+        ((301, 307, 401, 404), "waiting", True),
+    ],
+)
+def test_what_a_status_means_for_a_message(
+    statuses: tuple[int, ...], state: str, early: bool
+) -> None:
+    sky = make_sky(retries=1)
+    for status in statuses:
+        message = sky.submit()
+        (job,) = sky.poll()
+        sky.end(job, AttemptResult(outcome_of(status), status=status, detail=f"{status}"))
+        assert sky.state(message) == state, status
+        warned = History.objects.filter(
+            message_id=message.message_id, detail__startswith="early warning"
+        )
+        assert warned.exists() is early, status
+        kinds = [kind for kind, _ in sky.events(message)]
+        assert kinds == (["failed"] if state == "failed" else []), status
 
 
 @pytest.mark.requirement("EB-083")

@@ -350,6 +350,7 @@ def test_without_room_for_its_body_a_request_is_asked_to_come_again() -> None:
     assert (world.room.free("memory"), world.room.free("disk")) == (1000, 1000)
 
 
+@pytest.mark.requirement("EB-156")
 def test_100_continue_is_sent_when_the_body_may_come(world: World) -> None:
     connection, transport = world.connect()
     connection.data_received(post("/ebxml/", 4, "Expect: 100-continue"))

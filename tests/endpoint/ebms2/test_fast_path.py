@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ from partners.models import Agreement, Credential, OwnIdentity, Partner
 from tests.endpoint.ebms2 import Send, answers, assert_fault
 from tests.flows.costs import statements_of
 from tests.peer.ebms2 import Outgoing, acknowledgment, message
+from tests.sessions import meet
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -141,6 +143,16 @@ def test_partner_that_has_changed_is_found_anew(send: Send, ebms2: Partner) -> N
     assert send(message()).status == 204
     Credential.objects.all().delete()
     assert_fault(send(message()), 401, "Client")
+
+
+@pytest.mark.requirement("EB-113")
+def test_copy_that_comes_while_the_first_is_stored_is_left_to_the_path_with_a_lock() -> None:
+    out, partner = message(), found()
+    take = partial(receiving.receive_fast_path, partner, out.content_type, out.body)
+
+    assert meet(take, take) is None
+
+    assert InboundMessage.objects.filter(message_id=out.message_id).count() == 1
 
 
 @pytest.mark.requirement("EB-113")

@@ -16,11 +16,12 @@ from tests.peer.ebms2 import (
     message,
     message_error,
 )
+from tests.peer.sending import Request
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.requirement("EB-038", "EB-075", "EB-093", "EB-094", "EB-095", "EB-152", "EB-155")
+@pytest.mark.requirement("EB-038", "EB-075", "EB-093", "EB-094", "EB-095", "EB-155")
 def test_message_is_stored_with_the_acknowledgment_that_is_pending(send: Send) -> None:
     out = message(payloads=(("a@b", 'text/xml; x="a;b"', b"<a/>"), ("c@d", "image/png", b"\x89")))
 
@@ -46,6 +47,19 @@ def test_message_is_stored_with_the_acknowledgment_that_is_pending(send: Send) -
     assert (ack.text("eb:CPAId"), ack.text("eb:ConversationId")) == ("cpa-1", "conversation-1")
     assert ack.text("eb:Acknowledgment/eb:RefToMessageId") == out.message_id
     assert ack.text("eb:Acknowledgment/eb:Timestamp")
+
+
+@pytest.mark.requirement("EB-152")
+@pytest.mark.parametrize("action", ["ebXML", '"ebxml"', '"urn:nhs:names:services:x/Y"', '""', ""])
+def test_any_soap_action_is_taken(send: Send, action: str) -> None:
+    assert (send(message(), SOAPAction=action).status, Signal.objects.count()) == (204, 1)
+
+
+@pytest.mark.requirement("EB-152")
+def test_soap_action_may_be_absent(send: Send, web: str) -> None:
+    out = message()
+    shown = {"Content-Type": out.content_type, "Authorization": "Bearer ebms2"}
+    assert Request(web, headers=shown, body=out.body).send().status == 204
 
 
 @pytest.mark.requirement("EB-094")

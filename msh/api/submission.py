@@ -13,6 +13,7 @@ from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.capacity import shortage
+from msh.store.sending.agreements import find_agreements
 from msh.store.sending.submissions import Heading, NewMessage
 from partners.models import Agreement
 
@@ -82,8 +83,7 @@ class Agreements:
         missing = wanted - self._known.keys()
         if missing:
             self._known |= {tpa_id: [] for tpa_id in missing}
-            found = Agreement.objects.filter(tpa_id__in=missing).select_related("partner")
-            for agreement in found:
+            for agreement in find_agreements(missing):
                 self._known[agreement.tpa_id].append(agreement)
 
     def heading(self, values: Values) -> Heading:

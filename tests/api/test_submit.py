@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from msh.models import OutboundMessage, OutboundPayload
-from partners.models import Partner
+from partners.models import Agreement, Partner
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -30,6 +30,19 @@ def test_new_message_is_kept(world: World, shop: Application) -> None:
     assert (stored.message_id, stored.state, stored.link.partner) == ("m-1", "queued", world.there)
     world.settle()
     assert world.received() == ["m-1"]
+
+
+def test_a_changed_agreement_counts_from_the_next_message(world: World, shop: Application) -> None:
+    """Nothing of it is remembered from one request to the next."""
+    body = order(world)
+    shop.post("messages", body)
+    ours = Agreement.objects.filter(pk=world.agreement.pk)
+    ours.update(semantics="BestEffort")
+    assert shop.post("messages", body).json["semantics"] == "BestEffort"
+    Partner.objects.filter(pk=world.there.pk).update(name="renamed")
+    assert shop.post("messages", body | {"partner": "renamed"}).status == 201
+    ours.update(tpa_id="another")
+    assert_problem(shop.post("messages", body), 422, "no agreement")
 
 
 def test_without_a_message_id_one_is_given(world: World, shop: Application) -> None:

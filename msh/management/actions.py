@@ -80,7 +80,7 @@ class ConversationCommand(MshCommand):
             raise CommandError(str(refused)) from None
         about = {"tpa_id": tpa_id, "partner": agreement.partner.name, "conversation": conversation}
         text = f"conversation {conversation}: {text}"
-        self.answer({**about, **answer}, text, as_json=options["json"])
+        self.answer({**about, **answer}, text)
 
     def act(
         self, agreement: Agreement, conversation: str, actor: Actor, options: dict[str, Any]
@@ -126,7 +126,7 @@ class ActionCommand(NameCommand):
             answer, text = self.act(self.partner(name), actor_of(options), options)
         except NotPossible as refused:
             raise CommandError(str(refused)) from None
-        self.answer({"partner": name, **answer}, f"{name}: {text}", as_json=options["json"])
+        self.answer({"partner": name, **answer}, f"{name}: {text}")
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]

@@ -26,8 +26,10 @@ class MshCommand(BaseCommand):
     """A command on one MSH: the one of `--data FOLDER`, or of the environment."""
 
     requires_system_checks = ()
+    as_json = False
 
     def execute(self, *args: object, **options: Any) -> str | None:
+        self.as_json = options["json"]
         try:
             if not server.has_tables():
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
@@ -46,14 +48,14 @@ class MshCommand(BaseCommand):
         parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
-    def answer(self, value: object, text: str, *, as_json: bool) -> None:
+    def answer(self, value: object, text: str) -> None:
         """Print `value` as JSON, or `text` for a person."""
-        self.stdout.write(json.dumps(value, default=str) if as_json else text)
+        self.stdout.write(json.dumps(value, default=str) if self.as_json else text)
 
-    def answer_rows(self, rows: Iterable[Row], columns: Sequence[str], *, as_json: bool) -> None:
+    def answer_rows(self, rows: Iterable[Row], columns: Sequence[str]) -> None:
         """Print rows as a JSON list, or as aligned columns."""
         listed = list(rows)
-        self.answer(listed, _table(listed, columns), as_json=as_json)
+        self.answer(listed, _table(listed, columns))
 
     def partner(self, name: str) -> Partner:
         """The partner called `name`, or an error that lists the names there are."""

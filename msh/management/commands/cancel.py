@@ -40,4 +40,4 @@ class Command(MshCommand):
             "outcome": message.outcome,
         }
         text = f"{message_id}: cancelled, {message.outcome}. Its sender is notified."
-        self.answer(answer, text, as_json=options["json"])
+        self.answer(answer, text)

@@ -31,7 +31,7 @@ class Command(MshCommand):
         decided = decide(keys, action, actor_of(options))
         answer = {"done": decided.done, "refused": decided.refused}
         lines = [f"{action}: {len(decided.done)} done.", *decided.refused]
-        self.answer(answer, "\n".join(lines), as_json=options["json"])
+        self.answer(answer, "\n".join(lines))
         if decided.refused:
             raise CommandError(f"{len(decided.refused)} of {len(keys)} were refused.")
 

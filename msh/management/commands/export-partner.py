@@ -36,4 +36,4 @@ class Command(NameCommand):
                 raise CommandError("Specify a file, and the other MSH with --to.")
         except NotPossible as refused:
             raise CommandError(str(refused)) from None
-        self.answer({"partner": name, "file": file}, text, as_json=options["json"])
+        self.answer({"partner": name, "file": file}, text)

@@ -35,4 +35,4 @@ class Command(MshCommand):
         if moved.again:
             text = f"Partner {moved.partner} was imported before: nothing was changed."
         value = {"partner": moved.partner, "again": moved.again}
-        self.answer(value, text, as_json=options["json"])
+        self.answer(value, text)

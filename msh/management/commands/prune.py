@@ -55,7 +55,7 @@ class Command(MshCommand):
         lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]
         for why in kept_longer().values():
             self.stderr.write(why)
-        self.answer(counts, "\n".join(lines), as_json=options["json"])
+        self.answer(counts, "\n".join(lines))
 
     def _progress(self) -> Progress:
         """A line every few seconds on standard error, apart from the answer."""

@@ -47,7 +47,7 @@ class Command(NameCommand):
             raise CommandError(str(refused)) from None
         applied = bool(options["apply"])
         text = "\n".join(_lines(compared, applied=applied))
-        self.answer(_answer(name, compared, applied=applied), text, as_json=options["json"])
+        self.answer(_answer(name, compared, applied=applied), text)
 
 
 def _typed(options: dict[str, Any]) -> LinkStatus | None:

@@ -51,7 +51,7 @@ class Command(MshCommand):
         except (NotPossible, SubmitRefused) as refused:
             raise CommandError(str(refused)) from None
         answer = {"message_id": message.message_id}
-        self.answer(answer, message.message_id, as_json=options["json"])
+        self.answer(answer, message.message_id)
 
 
 def _payload(path: Path) -> Payload:

@@ -53,7 +53,7 @@ class Command(MshCommand):
         except ConsumerRefused as refused:
             raise CommandError(str(refused)) from None
         answer = {"consumer": name, "kind": consumer.kind}
-        self.answer(answer, f"Consumer {name}: {consumer.kind}.", as_json=options["json"])
+        self.answer(answer, f"Consumer {name}: {consumer.kind}.")
 
 
 def _place(options: Any) -> dict[str, str]:

@@ -30,4 +30,4 @@ class Command(MshCommand):
             raise CommandError(f"{name} has no second factor.")
         record_access(name, "second factor: removed by command", "", actor_of(options))
         text = f"The second factor of {name} is removed."
-        self.answer({"user": name, "removed": True}, text, as_json=options["json"])
+        self.answer({"user": name, "removed": True}, text)

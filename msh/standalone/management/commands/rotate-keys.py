@@ -23,4 +23,4 @@ class Command(MshCommand):
                 f" {', '.join(done.unreadable)}: add the key, or enter them again. Keep all keys."
             )
         text = f"{done.rotated} encrypted with the first key, {done.current} already were."
-        self.answer(asdict(done), text, as_json=options["json"])
+        self.answer(asdict(done), text)

@@ -33,7 +33,7 @@ class Command(MshCommand):
             report = configure.apply(_document(file), actor, sections=SECTIONS)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
-        self.answer(report.as_json(), str(report), as_json=options["json"])
+        self.answer(report.as_json(), str(report))
 
 
 def _document(file: Path) -> Any:

@@ -29,13 +29,13 @@ class Command(MshCommand):
         tls = _tls(options["cert"], options["key"])
         listening = Listening(host, port, tls, options["fd"])
         try:
-            asyncio.run(serve(listening, lambda bound: self._say(host, bound, options["json"])))
+            asyncio.run(serve(listening, lambda bound: self._say(host, bound)))
         except OSError as problem:
             raise CommandError(f"{host}:{port} cannot be opened: {problem.strerror}.") from None
 
-    def _say(self, host: str, port: int, as_json: bool) -> None:
+    def _say(self, host: str, port: int) -> None:
         answer = {"ready": True, "host": host, "port": port}
-        self.answer(answer, f"Receiving mail on {host}:{port}. Ctrl-C stops it.", as_json=as_json)
+        self.answer(answer, f"Receiving mail on {host}:{port}. Ctrl-C stops it.")
         self.stdout.flush()
 
 

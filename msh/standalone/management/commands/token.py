@@ -57,13 +57,13 @@ class Command(MshCommand):
 
     def handle(self, *args: object, name: str | None, **options: Any) -> None:
         if name is None:
-            self._list(as_json=options["json"])
+            self._list()
         elif options["revoke"]:
-            self._revoke(name, as_json=options["json"])
+            self._revoke(name)
         else:
             self._make(name, options)
 
-    def _list(self, *, as_json: bool) -> None:
+    def _list(self) -> None:
         tokens = ApiToken.objects.select_related("user").prefetch_related("consumers")
         rows = [
             {
@@ -78,14 +78,14 @@ class Command(MshCommand):
             }
             for token in tokens
         ]
-        self.answer_rows(rows, COLUMNS, as_json=as_json)
+        self.answer_rows(rows, COLUMNS)
 
-    def _revoke(self, name: str, *, as_json: bool) -> None:
+    def _revoke(self, name: str) -> None:
         try:
             revoke(name)
         except TokenRefused as refused:
             raise CommandError(str(refused)) from None
-        self.answer({"token": name, "revoked": True}, f"Token {name} is revoked.", as_json=as_json)
+        self.answer({"token": name, "revoked": True}, f"Token {name} is revoked.")
 
     def _make(self, name: str, options: dict[str, Any]) -> None:
         scopes = (options["scopes"] or f"{Scope.SEND},{Scope.READ}").split(",")
@@ -103,7 +103,7 @@ class Command(MshCommand):
             raise CommandError(str(refused)) from None
         answer: dict[str, object] = {"token": name, "scopes": token.scopes, "secret": secret}
         answer["expires"] = token.expires
-        self.answer(answer, secret, as_json=options["json"])
+        self.answer(answer, secret)
 
     def _user(self, name: str | None) -> Any:
         if name is None:

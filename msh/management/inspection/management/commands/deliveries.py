@@ -28,7 +28,7 @@ class Command(MshCommand):
         if options["consumer"]:
             found = found.filter(consumer__name=options["consumer"])
         rows = (_row(delivery) for delivery in found.order_by("pk").iterator())
-        self.answer_rows(rows, COLUMNS, as_json=options["json"])
+        self.answer_rows(rows, COLUMNS)
 
 
 def _row(delivery: Delivery) -> Row:

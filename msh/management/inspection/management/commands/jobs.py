@@ -35,12 +35,12 @@ class Command(MshCommand):
                 raise CommandError(f"There is no bulk job {job}.")
             rows = BulkItem.objects.filter(job=job).order_by("pk").values(*ROW)
             rows = rows[: options["limit"]]
-            self.answer_rows(rows.iterator(), ROW, as_json=options["json"])
+            self.answer_rows(rows.iterator(), ROW)
             return
         found = BulkJob.objects.order_by("-pk").values(*JOB)
         if options["state"]:
             found = found.filter(state=options["state"])
-        self.answer_rows(found[: options["limit"] or LIMIT], JOB, as_json=options["json"])
+        self.answer_rows(found[: options["limit"] or LIMIT], JOB)
 
 
 def _limit(text: str) -> int:

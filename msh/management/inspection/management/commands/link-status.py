@@ -28,7 +28,7 @@ class Command(NameCommand):
             *(f"{message_id}: {_standing(status, message_id)}" for message_id in status.known),
         ]
         answer = {"partner": name, **asdict(status)}
-        self.answer(answer, "\n".join(lines), as_json=options["json"])
+        self.answer(answer, "\n".join(lines))
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)

@@ -21,7 +21,7 @@ class Command(MshCommand):
     )
 
     def handle(self, *args: object, **options: Any) -> None:
-        self.answer_rows(links(), COLUMNS, as_json=options["json"])
+        self.answer_rows(links(), COLUMNS)
 
 
 def links() -> Iterable[Row]:

@@ -27,4 +27,4 @@ class Command(MshCommand):
         paths = ["partner__name" if name == "partner" else name for name in COLUMNS]
         rows = found.values_list(*paths).iterator()
         shown = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
-        self.answer_rows(shown, COLUMNS, as_json=options["json"])
+        self.answer_rows(shown, COLUMNS)

@@ -29,10 +29,10 @@ class Command(MshCommand):
         if options["counts"]:
             counts = message_counts(partner=name)
             rows: list[Row] = [{"event": event, "count": n} for event, n in counts.items()]
-            self.answer_rows(rows, ("event", "count"), as_json=options["json"])
+            self.answer_rows(rows, ("event", "count"))
             return
         rows = [row for row in messages() if name in ("", row["partner"])]
-        self.answer_rows(rows, COLUMNS, as_json=options["json"])
+        self.answer_rows(rows, COLUMNS)
 
 
 def messages() -> Iterable[Row]:

@@ -20,8 +20,6 @@ class Command(NameCommand):
         seconds = round(said.seconds, 3)
         answer = {"partner": name, "answer": said.answer, "seconds": seconds, "detail": said.detail}
         text = f"{name}: {said.answer} after {seconds} s"
-        self.answer(
-            answer, f"{text}: {said.detail}" if said.detail else text, as_json=options["json"]
-        )
+        self.answer(answer, f"{text}: {said.detail}" if said.detail else text)
         if not said.is_answer:
             raise CommandError(f"{name} has not answered the Ping.")

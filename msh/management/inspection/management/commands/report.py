@@ -54,7 +54,7 @@ class Command(NameCommand):
             "complete": report.is_complete,
             "sentences": report.sentences,
         }
-        self.answer(value, report.text(), as_json=options["json"])
+        self.answer(value, report.text())
 
 
 def _month(text: str) -> tuple[int, int]:

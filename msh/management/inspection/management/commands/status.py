@@ -39,6 +39,4 @@ class Command(MshCommand):
             "seconds": round(said.seconds, 3),
         }
         text = f"{message_id}: {said.answer}"
-        self.answer(
-            answer, f"{text}, {said.detail}" if said.detail else text, as_json=options["json"]
-        )
+        self.answer(answer, f"{text}, {said.detail}" if said.detail else text)

@@ -35,7 +35,7 @@ class Command(MshCommand):
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments and (found := messages_with_key(message_id)):
             if len({one.message_id for one in found}) > 1:
-                self.answer_rows(map(asdict, found), FOUND, as_json=options["json"])
+                self.answer_rows(map(asdict, found), FOUND)
                 return
             message_id = found[0].message_id
             moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
@@ -44,15 +44,15 @@ class Command(MshCommand):
                 f"Unknown message {message_id!r}: it was never stored here, or it was pruned. No"
                 " business key has this value."
             )
-        whole = options["all"] or options["json"]
+        whole = options["all"] or self.as_json
         rows = list(map(asdict, moments if whole else folded(moments)))
         messages = list(_explanations(message_id))
-        if options["json"]:
-            self.answer({"messages": messages, "history": rows}, "", as_json=True)
+        if self.as_json:
+            self.answer({"messages": messages, "history": rows}, "")
             return
         for message in messages:
             self.stdout.write(f"To {message['partner']}: {message['explanation']}")
-        self.answer_rows(rows, COLUMNS, as_json=False)
+        self.answer_rows(rows, COLUMNS)
 
 
 def _explanations(message_id: str) -> Iterable[Row]:

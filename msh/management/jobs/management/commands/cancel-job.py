@@ -32,4 +32,4 @@ class Command(MshCommand):
         finished = row.done + row.refused
         answer = {"job": row.pk, "state": row.state, "total": row.total, "finished": finished}
         text = f"Bulk job {row.pk} is {row.state}: {finished} of {row.total} rows were finished."
-        self.answer(answer, text, as_json=options["json"])
+        self.answer(answer, text)

@@ -31,4 +31,4 @@ class Command(MshCommand):
         row.refresh_from_db()
         answer = {"window": row.pk, "partner": row.partner.name, "state": row.state}
         text = f"Maintenance window {row.pk} is {row.state}. {row.outcome}".strip()
-        self.answer({**answer, "outcome": row.outcome}, text, as_json=options["json"])
+        self.answer({**answer, "outcome": row.outcome}, text)

@@ -53,7 +53,7 @@ class Command(MshCommand):
                 answer, text = self._all(options)
         except NotPossible as refused:
             raise CommandError(str(refused)) from None
-        self.answer(answer, f"{text[:1].upper()}{text[1:]}", as_json=options["json"])
+        self.answer(answer, f"{text[:1].upper()}{text[1:]}")
 
     def _one(self, key: int, options: dict[str, Any]) -> BulkJob:
         """Raises NotPossible."""

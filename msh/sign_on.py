@@ -48,7 +48,7 @@ def menu(*, asks_for_codes: bool) -> list[dict[str, Any]]:
     return [entry] if asks_for_codes else []
 
 
-def providers(issuer: str, client: str, secret: str) -> dict[str, Any]:
+def providers(issuer: str, client: str, secret: str) -> dict[str, object]:
     return {
         "openid_connect": {
             "provider_class": "msh.admin.sign_on.provider.Provider",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import psycopg
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -166,12 +166,12 @@ class Handler:
         partner = await self._in_thread(_by_login, shown.auth_data)
         return AuthResult(success=partner is not None, handled=False, auth_data=partner)
 
-    async def _in_thread(self, work: Callable[..., Result], *values: Any) -> Result:
+    async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, _on_fresh_connection, work, *values)
 
 
-def _on_fresh_connection(work: Callable[..., Result], *values: Any) -> Result:
+def _on_fresh_connection(work: Callable[..., Result], *values: object) -> Result:
     close_old_connections()
     plans.plan_for_hot_path()
     try:

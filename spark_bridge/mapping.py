@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, lit
@@ -84,7 +83,7 @@ def read_mapping(path: str) -> MessageMapping:
     )
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> dict[str, object]:
     try:
         text = Path(path).read_text()
         document = json.loads(text) if path.endswith(".json") else tomllib.loads(text)

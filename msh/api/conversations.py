@@ -100,7 +100,7 @@ _OUT: Mapping[str, Any] = {
 }
 
 
-def _held(column: Any) -> Subquery:
+def _held(column: object) -> Subquery:
     held = InboundMessage.objects.filter(ordered_in=OuterRef("pk"), state=InboundState.HELD)
     return Subquery(held.order_by().values("ordered_in").annotate(found=column).values("found"))
 

@@ -63,7 +63,7 @@ class Row(ModelEntry):  # type: ignore[misc] # django-celery-beat has no types
     schedule: Any
     last_run_at: Any
 
-    def __init__(self, model: PeriodicTask, app: Any = None) -> None:
+    def __init__(self, model: PeriodicTask, app: object = None) -> None:
         super().__init__(model, app=app)
         if self.task.startswith(OURS):
             # It would be counted by this host's clock and compared with that of the worker's host.
@@ -142,7 +142,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # django-celery-beat h
     _asked_at = -ASK_EVERY
     _heap_invalidated = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self._turns = Turns()
         super().__init__(*args, **kwargs)
 

@@ -181,7 +181,7 @@ def _with_tcp(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "socket_keepalive_options": given}
 
 
-def redis_client(url: str, **options: Any) -> "redis.Redis":
+def redis_client(url: str, **options: object) -> "redis.Redis":
     """A client of the server of REDIS_URL; `options` win over those of the URL."""
     broker = broker_settings(url)
     import redis  # noqa: PLC0415  slow to import, and every command reads the settings

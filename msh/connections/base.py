@@ -22,7 +22,7 @@ _lost: Address | None = None
 class DatabaseWrapper(base.DatabaseWrapper):
     _address: Address | None = None
 
-    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+    def get_new_connection(self, conn_params: Mapping[str, object]) -> Any:
         global _answered, _lost
         made = super().get_new_connection(in_turn(conn_params, _answered, _lost))
         self._address = _answered = made.info.host, str(made.info.port)
@@ -38,8 +38,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 
 def in_turn(
-    params: Mapping[str, Any], first: Address | None, last: Address | None = None
-) -> dict[str, Any]:
+    params: Mapping[str, object], first: Address | None, last: Address | None = None
+) -> dict[str, object]:
     """The parameters of a connection, with the host `first` before the others, if it is one, and
     the host `last` after them."""
     hosts, ports = (str(params.get(name, "")).split(",") for name in ("host", "port"))

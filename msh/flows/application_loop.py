@@ -93,10 +93,10 @@ class ApplicationLoop(WorkerLoop):
     def is_busy(self) -> bool:
         return bool(self._calls or self._unrecorded) or super().is_busy()
 
-    def finish(self, key: Any, result: AttemptResult) -> None:
+    def finish(self, key: object, result: AttemptResult) -> None:
         self._unrecorded.append(_Outcome(key, result))
 
-    def call(self, key: Any, function: Callable[..., object], *arguments: Any) -> None:
+    def call(self, key: object, function: Callable[..., object], *arguments: object) -> None:
         """Run a function in one of our threads; `key` is in `calls` until it has ended."""
         self._calls.add(key)
         future = self._pool.submit(_call, function, *arguments)
@@ -112,7 +112,7 @@ class ApplicationLoop(WorkerLoop):
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         return set(self._resting)
 
-    def rest(self, key: Any, seconds: float = REST) -> None:
+    def rest(self, key: object, seconds: float = REST) -> None:
         self._resting[key] = time.monotonic() + seconds
 
     @property
@@ -165,7 +165,7 @@ class ApplicationLoop(WorkerLoop):
         return None
 
 
-def _call(function: Callable[..., object], *arguments: Any) -> None:
+def _call(function: Callable[..., object], *arguments: object) -> None:
     connection.close_if_unusable_or_obsolete()
     plans.plan_for_hot_path()
     function(*arguments)

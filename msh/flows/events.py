@@ -27,7 +27,7 @@ class Events:
         self._pipe: tuple[int, int] | None = None
         self._is_woken = False
 
-    def put(self, event: Any) -> None:
+    def put(self, event: object) -> None:
         """What is not urgent wakes nobody: it is taken when the waiting has ended."""
         self._put.append(event)
         if not self._is_urgent(event) or self._is_woken:

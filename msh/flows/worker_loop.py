@@ -78,7 +78,7 @@ class WorkerLoop(ABC):
         """Note an event: something that was under way has ended. True if that is a reason to poll
         at once."""
 
-    def is_urgent(self, event: Any) -> bool:
+    def is_urgent(self, event: object) -> bool:
         """Whether an event ends the waiting. Called by any thread."""
         return True
 

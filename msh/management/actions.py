@@ -2,6 +2,7 @@
 
 import getpass
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--reason", type=reason, required=required, help=text)
 
 
-def require_reason(options: dict[str, Any]) -> None:
+def require_reason(options: Mapping[str, object]) -> None:
     """Of a command that needs none for `--dry-run`. Raises CommandError."""
     if not options["reason"]:
         raise CommandError(
@@ -70,7 +71,7 @@ class ConversationCommand(MshCommand):
             add_alone(parser)
 
     def handle(
-        self, *args: object, tpa_id: str, conversation: str, partner: str | None, **options: Any
+        self, *args: object, tpa_id: str, conversation: str, partner: str | None, **options: object
     ) -> None:
         try:
             whose = self.partner(partner) if partner else None
@@ -121,7 +122,7 @@ class ActionCommand(NameCommand):
         for parameter in self.action.parameters:
             add_parameter(parser, parameter)
 
-    def handle(self, *args: object, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: object) -> None:
         try:
             answer, text = self.act(self.partner(name), actor_of(options), options)
         except NotPossible as refused:

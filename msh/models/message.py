@@ -127,7 +127,7 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
             row = cursor.fetchone()
         return row[0] if row and row[0] is not None else 0
 
-    def _links(self, **conditions: Any) -> list[int]:
+    def _links(self, **conditions: object) -> list[int]:
         """As a list: the planner then probes for each, whatever it thinks of the tables' sizes."""
         links = self._link_model().objects.filter(**conditions)
         return list(links.values_list("pk", flat=True))

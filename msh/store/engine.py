@@ -111,7 +111,7 @@ def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list
     return tuple(rows)
 
 
-def _execute_by_psycopg(database: Any, asked: Sequence[Asked], *, ends: bool) -> list[list[Any]]:
+def _execute_by_psycopg(database: object, asked: Sequence[Asked], *, ends: bool) -> list[list[Any]]:
     cursors = [_cursor(database, one.row) for one in asked]
     with transactions.round_trip(database, ends=ends):
         for cursor, one in zip(cursors, asked, strict=True):

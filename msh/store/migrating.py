@@ -173,7 +173,7 @@ class BackFill(Operation):
     reversible = True
 
     def __init__(
-        self, model_name: str, values: Mapping[str, Any], where: Q, *, batch: int = 1000
+        self, model_name: str, values: Mapping[str, object], where: Q, *, batch: int = 1000
     ) -> None:
         self.model_name = model_name
         self.values = values

@@ -122,7 +122,7 @@ def _partner_health() -> Sequence[Health]:
     return [_health(link) for link in worst[:HEALTH_LIMIT]]
 
 
-def _health(link: Any) -> Health:
+def _health(link: OutboundLink) -> Health:
     state, sign, words = next(
         (state, sign, words) for applies, state, sign, words in _HEALTH if applies(link)
     )

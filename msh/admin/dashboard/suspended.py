@@ -186,7 +186,7 @@ def _cause(link: OutboundLink) -> Cause:
     return cause_of_link(link) or Cause(link.suspended_for, "")
 
 
-def _answer(link: Any) -> str:
+def _answer(link: OutboundLink) -> str:
     line = _CLASS.sub("", " ".join(markup.escape_invisible(last_words(link)).split()))
     return line if len(line) <= ANSWER_LIMIT else f"{line[:ANSWER_LIMIT]}…"
 

@@ -104,7 +104,7 @@ def blocks(found: QuerySet[Any], columns: Mapping[str, str]) -> Iterator[list[Ma
         last = values[-1][0]
 
 
-def _cell(value: Any) -> object:
+def _cell(value: object) -> object:
     if isinstance(value, dict | list):
         value = json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
     return value.isoformat() if hasattr(value, "isoformat") else safe_cell(value)

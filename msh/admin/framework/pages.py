@@ -74,7 +74,7 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 
-    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def change_view(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         return _at_once(request, super().change_view, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -91,7 +91,7 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
 
 
 def _at_once(
-    request: HttpRequest, view: Callable[..., HttpResponse], *args: Any, **kwargs: Any
+    request: HttpRequest, view: Callable[..., HttpResponse], *args: object, **kwargs: object
 ) -> HttpResponse:
     """All facts of a page from one moment: what a template reads, too."""
     if request.method != "GET":

@@ -80,7 +80,7 @@ class ChoiceForm(forms.Form):
         super().__init__(*data, **options)
         self.fields["since"].label = f"Since ({timezone.get_current_timezone_name()})"
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data
         if (period := cleaned.get("period")) is not None:
             since = timezone.now() - timedelta(seconds=period)
@@ -149,7 +149,7 @@ def _delivery(row: Delivery) -> str:
     return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
 
 
-def _link(link: Any) -> str:
+def _link(link: OutboundLink) -> str:
     """The name of a partner, and why it is suspended."""
     cause = cause_of_link(link)
     return format_html(

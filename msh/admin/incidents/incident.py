@@ -65,7 +65,7 @@ class OpenFilter(DropdownFilter):
 class KindFilter(ChoicesDropdownFilter):
     """By cause, in words."""
 
-    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:
+    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
         name = self.lookup_kwarg
         kinds = [(kind.value, CAUSES[kind].what) for kind in IncidentKind]
         choices = [self.all_option, *sorted(kinds, key=lambda kind: kind[1])]

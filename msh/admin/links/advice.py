@@ -71,14 +71,14 @@ def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
     return links.annotate(last_answer=Subquery(newest[:1]))
 
 
-def cause_of_link(link: Any) -> Cause | None:
+def cause_of_link(link: OutboundLink) -> Cause | None:
     """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
     if link.state != LaneState.SUSPENDED:
         return None
     return cause_of(link.suspended_for, _answer_of(link))
 
 
-def cause_name(link: Any) -> str:
+def cause_name(link: OutboundLink) -> str:
     """What links that are suspended for the same cause have in common."""
     if link.late_ack:
         return "acknowledged-late"
@@ -98,7 +98,7 @@ def last_words(link: Any) -> str:
     return str(link.last_answer["detail"] or link.suspended_detail)
 
 
-def _answer_of(link: Any) -> Answer:
+def _answer_of(link: OutboundLink) -> Answer:
     last = last_answer_of(link)
     if last and not says_out_of_step(link.suspended_detail):
         return answer_of(last["detail"], last["status"])
@@ -123,7 +123,7 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     )
 
 
-def _advice_while_retrying(link: Any, request: HttpRequest) -> Advice | None:
+def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:
     """No button is the one that helps: the link may get along by itself."""
     answer = view_of(link).retried(link)
     cause = retrying(*answer) if answer else None

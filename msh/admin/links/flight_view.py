@@ -92,7 +92,7 @@ def _answers(link: OutboundLink) -> Any:
     return made.filter(ended_at__isnull=False).order_by("-ended_at")
 
 
-def tables(link: OutboundLink, *, connection: Any) -> Sequence[Table]:
+def tables(link: OutboundLink, *, connection: object) -> Sequence[Table]:
     return [
         *stopped_conversations(link),
         _under_way(link),
@@ -182,14 +182,14 @@ def _terms(agreement: Agreement) -> Row:
     )
 
 
-def suspended(link: Any) -> str:
+def suspended(link: OutboundLink) -> str:
     return (
         "Messages that are under way are not sent again, and keep their retries; an"
         " Acknowledgment that arrives completes its message."
     )
 
 
-def resumed(link: Any) -> str:
+def resumed(link: OutboundLink) -> str:
     return (
         f"Messages to {link.partner} are sent again, at most {window_of(link)} at once: first those"
         " that are under way, when their next copy is due, with the same bytes, MessageIds and"

@@ -22,7 +22,7 @@ FIRST_ROWS = 10
 Row = tuple[object, ...]
 
 
-def sentence(link: Any, now: datetime) -> str:
+def sentence(link: OutboundLink, now: datetime) -> str:
     return status_text(link.lane, now, getattr(link, "oldest", None))
 
 
@@ -57,7 +57,7 @@ def context(link: OutboundLink) -> dict[str, object]:
     }
 
 
-def tables(link: OutboundLink, *, connection: Any) -> Sequence[Table]:
+def tables(link: OutboundLink, *, connection: object) -> Sequence[Table]:
     return [_attempts(link), _first_of_queue(link), _agreements(link, connection)]
 
 
@@ -157,7 +157,7 @@ def resumed(link: OutboundLink) -> str:
     )
 
 
-def last_answer_of(link: Any) -> Any:
+def last_answer_of(link: OutboundLink) -> Any:
     """How the last attempt of the message in flight ended, None if none has. `link`: best with
     `last_answer`, as the list of links has it."""
     if hasattr(link, "last_answer"):
@@ -166,7 +166,7 @@ def last_answer_of(link: Any) -> Any:
     return ended.order_by("-number").values("outcome", "status", "detail").first()
 
 
-def retried(link: Any) -> tuple[str, int | None] | None:
+def retried(link: OutboundLink) -> tuple[str, int | None] | None:
     if link.state not in (LaneState.WAITING, LaneState.TRANSIENT):
         return None
     last = last_answer_of(link)

@@ -94,11 +94,11 @@ def _headline(partner: Partner, link: Any, advice: str) -> Headline:
     )
 
 
-def _variant(link: Any) -> str:
+def _variant(link: OutboundLink) -> str:
     return markup.STATE_VARIANTS.get(link.state, "")
 
 
-def _last_ack(link: Any) -> Any:
+def _last_ack(link: OutboundLink) -> Any:
     sent = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
     done = sent.filter(state=OutboundState.ACKNOWLEDGED).order_by("-epoch", "-sequence_number")
     return done.values_list("completed_at", flat=True).first()

@@ -99,15 +99,15 @@ class ApiTokenAdmin(AuditedAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+    def get_form(self, request: HttpRequest, *args: object, **kwargs: object) -> Any:
         form = super().get_form(request, *args, **kwargs)
         return type(form.__name__, (form,), {"maker": request.user})
 
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, object]:
         return {"expires": (timezone.now() + SUGGESTED).replace(second=0, microsecond=0)}
 
     def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: object
     ) -> Any:
         """A token has the permissions of its user: only superusers may choose another one."""
         if not request.user.is_superuser:

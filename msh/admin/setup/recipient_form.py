@@ -53,10 +53,10 @@ class DaysField(forms.MultipleChoiceField):
             widget=DaysWidget(label),
         )
 
-    def prepare_value(self, value: Any) -> Any:
+    def prepare_value(self, value: object) -> Any:
         return list(value) if isinstance(value, str) else value
 
-    def clean(self, value: Any) -> str:
+    def clean(self, value: object) -> str:
         return "".join(sorted(super().clean(value)))
 
     def has_changed(self, initial: Any, data: Any) -> bool:
@@ -123,7 +123,7 @@ class RecipientForm(AuditedForm):
         exclude: tuple[str, ...] = ()
         widgets = {"addresses": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> dict[str, object]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if "channel" in cleaned:
             self._take_secrets(cleaned["channel"], cleaned.get("url", ""), cleaned.get("key", ""))

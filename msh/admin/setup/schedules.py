@@ -31,7 +31,7 @@ class _TaskSelect(UnfoldAdminSelectWidget, beat.TaskSelectWidget):
 
 
 class _PeriodicTaskForm(beat.PeriodicTaskForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self.fields["task"].widget = UnfoldAdminTextInputWidget()
         self.fields["regtask"].widget = _TaskSelect()

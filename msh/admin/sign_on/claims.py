@@ -1,12 +1,11 @@
 """Who somebody is, and which roles he has, by the claims of the identity provider."""
 
 from collections.abc import Mapping
-from typing import Any
 
 LONGEST_NAME = 150
 
 
-def roles_of(claims: Mapping[str, Any], claim: str, mapping: Mapping[str, str]) -> set[str]:
+def roles_of(claims: Mapping[str, object], claim: str, mapping: Mapping[str, str]) -> set[str]:
     """The roles that `mapping` has for the values of `claim`: a text, a list, or a path to one with
     dots, such as `realm_access.roles`."""
     found = _value(claims, claim)
@@ -14,13 +13,13 @@ def roles_of(claims: Mapping[str, Any], claim: str, mapping: Mapping[str, str]) 
     return {mapping[value] for value in values if isinstance(value, str) and value in mapping}
 
 
-def name_of(claims: Mapping[str, Any], claim: str) -> str:
+def name_of(claims: Mapping[str, object], claim: str) -> str:
     """Empty if there is none that can be a name of a user."""
     found = _value(claims, claim)
     return found.strip() if isinstance(found, str) and len(found) <= LONGEST_NAME else ""
 
 
-def _value(claims: Mapping[str, Any], path: str) -> object:
+def _value(claims: Mapping[str, object], path: str) -> object:
     """A claim whose own name has dots, such as a URL, comes before the path."""
     if path in claims:
         return claims[path]

@@ -3,7 +3,6 @@
 import base64
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
 
 from allauth.mfa.adapter import get_adapter
 from axes.handlers.proxy import AxesProxyHandler
@@ -164,7 +163,7 @@ def _kept(request: HttpRequest, user: User) -> HttpResponse:
     return _page(request, "kept", form, title="Second factor", left=left, optional=True)
 
 
-def _page(request: HttpRequest, mode: str, form: forms.Form, **context: Any) -> HttpResponse:
+def _page(request: HttpRequest, mode: str, form: forms.Form, **context: object) -> HttpResponse:
     shown = {
         **admin.site.each_context(request),
         "mode": mode,

@@ -1,9 +1,9 @@
 """The last step of a log-in at the identity provider: a user, with the roles of its claims."""
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from secrets import compare_digest
-from typing import Any
 
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from axes.handlers.proxy import AxesProxyHandler
@@ -64,7 +64,7 @@ def refuse(request: HttpRequest, why: str, name: str = "") -> HttpResponse:
     )
 
 
-def _admit(answer: SocialLogin, claims: dict[str, Any], name: str) -> tuple[User, set[str]]:
+def _admit(answer: SocialLogin, claims: Mapping[str, object], name: str) -> tuple[User, set[str]]:
     """Roles are taken anew with each log-in: one that the provider has taken away is lost here, in
     the user's other sessions too."""
     roles = roles_of(claims, settings.MSH_OIDC_ROLES_CLAIM, settings.MSH_OIDC_ROLES)

@@ -24,7 +24,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
     """The requests to the provider."""
 
     @property
-    def openid_config(self) -> dict[str, Any]:
+    def openid_config(self) -> dict[str, object]:
         config: dict[str, Any] = super().openid_config
         if config.get("issuer") != settings.MSH_OIDC_ISSUER:
             raise OAuth2Error(

@@ -15,7 +15,9 @@ class NotProven(Exception):
     """Why the token is refused, as a sentence."""
 
 
-def verified(token: str, keys: Mapping[str, Any], *, issuer: str, client: str) -> dict[str, Any]:
+def verified(
+    token: str, keys: Mapping[str, object], *, issuer: str, client: str
+) -> dict[str, object]:
     """The claims. `keys` is the provider's key set (JWKS). Raises NotProven."""
     try:
         wanted = jwt.get_unverified_header(token).get("kid")

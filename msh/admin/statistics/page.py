@@ -1,9 +1,8 @@
 """The page of statistics: of all partners, or of one; as CSV and JSON too."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -104,7 +103,7 @@ def _asked(request: HttpRequest) -> Asked:
     return Asked(name, partner)
 
 
-def _page(request: HttpRequest, asked: Asked, shown: dict[str, Any]) -> TemplateResponse:
+def _page(request: HttpRequest, asked: Asked, shown: Mapping[str, object]) -> TemplateResponse:
     title = "Statistics"
     if asked.partner:
         title = f"Statistics of {markup.escape_invisible(str(asked.partner))}"
@@ -122,7 +121,7 @@ def _page(request: HttpRequest, asked: Asked, shown: dict[str, Any]) -> Template
     return TemplateResponse(request, "admin/msh/statistics/page.html", context)
 
 
-def _shown(asked: Asked, span: Span, listed: Sequence[OfPartner]) -> dict[str, Any]:
+def _shown(asked: Asked, span: Span, listed: Sequence[OfPartner]) -> dict[str, object]:
     points = read.series(span, asked.partner_ids)
     whole = read.total(points.values())
     context = {

@@ -25,7 +25,7 @@ def whole(stream: IO[bytes], parser_context: Any) -> bytes:
     return body
 
 
-def of_json(text: bytes) -> dict[str, Any]:
+def of_json(text: bytes) -> dict[str, object]:
     """The object that it is. Raises Unreadable."""
     try:
         values = orjson.loads(text)
@@ -40,6 +40,6 @@ class JsonParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
-    ) -> dict[str, Any]:
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: object = None
+    ) -> dict[str, object]:
         return of_json(whole(stream, parser_context))

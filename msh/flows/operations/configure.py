@@ -2,7 +2,6 @@
 changed."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from django.db import transaction
 
@@ -21,7 +20,7 @@ class ChangedMeanwhile(Exception):
 
 
 def apply(
-    document: Any,
+    document: object,
     actor: Actor,
     seen: str = "",
     sections: Mapping[str, setup.Section] = setup.NO_SECTIONS,

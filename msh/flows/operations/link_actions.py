@@ -46,7 +46,7 @@ def _plain(name: str, flow: LinkFlow, event: SenderEvent, **values: Any) -> Plai
     return PlainLinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
 
 
-def _change(name: str, change: change_link.LinkChange, **values: Any) -> PlainLinkAction:
+def _change(name: str, change: change_link.LinkChange, **values: object) -> PlainLinkAction:
     return _plain(name, change, change.event, **values)
 
 

@@ -127,7 +127,7 @@ def _require_suspended(partner: Partner) -> None:
         raise NotPossible(f"Suspend {partner.name} first: nothing may be sent while it is moved.")
 
 
-def _moved(partner: Partner) -> dict[str, Any]:
+def _moved(partner: Partner) -> dict[str, object]:
     kept = Partner.objects.select_for_update(no_key=True).get(pk=partner.pk).moved
     return dict(kept or {})
 
@@ -191,7 +191,7 @@ def _write(partner: Partner, file: Path) -> None:
                 moving.dump(table, partner.pk, rows)
 
 
-def _manifest(partner: Partner) -> dict[str, Any]:
+def _manifest(partner: Partner) -> dict[str, object]:
     kept, moved = Partner.objects.get(pk=partner.pk), _moved(partner)
     used = Delivery.objects.filter(message__link__partner=partner).values("consumer")
     return {
@@ -217,7 +217,7 @@ def _migrations() -> list[str]:
     return sorted(f"{one.app}.{one.name}" for one in applied)
 
 
-def _require_same_version(manifest: Mapping[str, Any]) -> None:
+def _require_same_version(manifest: Mapping[str, object]) -> None:
     if manifest["format"] != FORMAT or manifest["migrations"] != _migrations():
         raise NotPossible(
             "The export was made by another version: both MSHs must have the same version."
@@ -257,7 +257,7 @@ def _consumers(manifest: Mapping[str, Any]) -> dict[int, int]:
     return {int(there): here[name] for there, name in manifest["consumers"].items()}
 
 
-def _open(partner_id: int, manifest: Mapping[str, Any], actor: Actor) -> None:
+def _open(partner_id: int, manifest: Mapping[str, object], actor: Actor) -> None:
     partner = Partner.objects.get(pk=partner_id)
     if partner.outgoing_secret:
         try:

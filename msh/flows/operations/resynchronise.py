@@ -161,7 +161,7 @@ def status_stored(stored: dict[str, Any]) -> LinkStatus:
     )
 
 
-def stored_status(theirs: LinkStatus) -> dict[str, Any]:
+def stored_status(theirs: LinkStatus) -> dict[str, object]:
     """What an operator typed in, as values of JSON."""
     return {
         "accepted_number": theirs.accepted_number,

@@ -11,7 +11,6 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -167,7 +166,7 @@ def _job(event: PartyEvent, address: str) -> Job:
     )
 
 
-def document_of(event: PartyEvent) -> dict[str, Any]:
+def document_of(event: PartyEvent) -> dict[str, object]:
     message = event.message
     return {
         "event_id": str(event.event_id),

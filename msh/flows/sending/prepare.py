@@ -5,7 +5,7 @@ What messages of an application have in common, their heading, is checked once f
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import orjson
 from django.conf import settings
@@ -156,7 +156,7 @@ def _check(value: str, name: str, limit: int) -> None:
         )
 
 
-def _named(payloads: Sequence[Any], message_id: str) -> list[Payload]:
+def _named(payloads: Sequence[object], message_id: str) -> list[Payload]:
     """Each with a content id. What applications hand over, nobody has checked."""
     token = hashlib.sha256(message_id.encode()).hexdigest()[:32]
     named: list[Payload] = []

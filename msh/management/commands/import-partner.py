@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -23,7 +22,7 @@ class Command(MshCommand):
         parser.add_argument("file", type=Path)
         add_reason(parser)
 
-    def handle(self, *args: object, file: Path, **options: Any) -> None:
+    def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             moved = move_partner.load(file, actor_of(options))
         except (NotPossible, OSError) as refused:

@@ -36,7 +36,7 @@ class Command(NameCommand):
             "--lacks", action="append", default=[], help="a MessageId it does not have"
         )
 
-    def handle(self, *args: object, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: object) -> None:
         partner = self.partner(name)
         if options["apply"] and not options["reason"]:
             raise CommandError("--apply needs a --reason, which is recorded in the history.")

@@ -112,7 +112,9 @@ def _count_duplicate_ack(
     flights.add(message_sql.COUNT_DUPLICATE_ACK(key=one.key))
 
 
-def _transmit(flights: "Flights", one: LockedFlight, effect: Any, event: str, actor: Actor) -> None:
+def _transmit(
+    flights: "Flights", one: LockedFlight, effect: object, event: str, actor: Actor
+) -> None:
     flights.transmits.add(one.row.partner_id)
 
 

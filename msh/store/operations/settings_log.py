@@ -104,11 +104,11 @@ def _change(key: tuple[str, int], before: Snapshot, after: Snapshot, actor: Acto
     )
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown(name: str, value: object) -> Any:
     return _NOT_SHOWN if value and name in _SECRETS else value
 
 
-def record_export(name: str, what: Mapping[str, Any], actor: Actor) -> None:
+def record_export(name: str, what: Mapping[str, object], actor: Actor) -> None:
     """That the rows of a list were taken away: format, filters and number of rows."""
     SettingChange.objects.create(
         actor=actor.name,

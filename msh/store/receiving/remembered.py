@@ -28,7 +28,7 @@ class Remembered(dict[K, V]):
 _all: list[Remembered[Any, Any]] = []
 
 
-def _forget(**_: Any) -> None:
+def _forget(**_: object) -> None:
     """With a new session: the database may have been restored, and would give the numbers of the
     transactions that are remembered once more."""
     for one in _all:

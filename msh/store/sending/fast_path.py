@@ -7,7 +7,6 @@ are the statements of the same names in `link_sql`, `message_sql` and `party_eve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msh.store.engine import Call, Statement, Write
 from msh.store.history import INSERT as INSERT_HISTORY
@@ -174,5 +173,5 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Version] |
     return None
 
 
-def _named(prefix: str, call: Call[object]) -> dict[str, Any]:
+def _named(prefix: str, call: Call[object]) -> dict[str, object]:
     return {f"{prefix}_{name}": value for name, value in call.values.items()}

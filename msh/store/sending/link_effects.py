@@ -235,7 +235,7 @@ def _count_duplicate_ack(
 
 
 def _start_next(
-    links: "OutboundLinks", locked: Locked, effect: Any, event: SenderEvent, actor: Actor
+    links: "OutboundLinks", locked: Locked, effect: object, event: SenderEvent, actor: Actor
 ) -> None:
     links.start_next(locked.row.partner_id)
 

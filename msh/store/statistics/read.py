@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from msh.models import Unit
 from msh.store.engine import Statement, run
@@ -73,7 +72,7 @@ class Span:
     end: datetime
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         return {"unit": self.unit.value, "begin": self.begin, "end": self.end}
 
 

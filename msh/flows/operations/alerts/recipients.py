@@ -64,7 +64,7 @@ def _clock(setup: Setup, path: str, read: Mapping[str, Any]) -> dict[str, object
     return found
 
 
-def _role(setup: Setup, path: str, read: Mapping[str, Any]) -> dict[str, object]:
+def _role(setup: Setup, path: str, read: Mapping[str, object]) -> dict[str, object]:
     if "role" not in read:
         return {}
     group = Group.objects.filter(name=read["role"]).first() if read["role"] else None

@@ -1,7 +1,5 @@
 """Make the database ready for the processes of this version."""
 
-from typing import Any
-
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import BaseCommand, CommandError, CommandParser
@@ -25,7 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--data", metavar="FOLDER", help="the folder of the MSH")
 
-    def handle(self, *args: object, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         _refuse_unknown_migrations()
         with Waiting(self.stderr.write, "migrating the database"):
             try:

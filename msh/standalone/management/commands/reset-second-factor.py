@@ -1,7 +1,6 @@
 """`manage.py reset-second-factor NAME --reason TEXT`: for who has lost phone and recovery codes."""
 
 from argparse import ArgumentParser
-from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import User
@@ -20,7 +19,7 @@ class Command(MshCommand):
         parser.add_argument("name", help="the user")
         add_reason(parser)
 
-    def handle(self, *args: object, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: object) -> None:
         if not apps.is_installed("allauth.mfa"):
             raise CommandError("There is no second factor: MSH_SECOND_FACTOR is not set.")
         from msh.admin.sign_on import second_factor  # noqa: PLC0415  only where it is installed

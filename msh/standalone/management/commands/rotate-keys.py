@@ -1,7 +1,6 @@
 """`manage.py rotate-keys`: kept secrets under the first of MSH_FERNET_KEYS."""
 
 from dataclasses import asdict
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -15,7 +14,7 @@ class Command(MshCommand):
         " other keys can be removed. Can be repeated."
     )
 
-    def handle(self, *args: object, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         done = rotate_keys()
         if done.unreadable:
             raise CommandError(

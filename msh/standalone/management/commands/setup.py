@@ -27,7 +27,7 @@ class Command(MshCommand):
         super().add_arguments(parser)
         parser.add_argument("file", type=Path, metavar="FILE.json")
 
-    def handle(self, *args: object, file: Path, **options: Any) -> None:
+    def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
             report = configure.apply(_document(file), actor, sections=SECTIONS)

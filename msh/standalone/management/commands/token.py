@@ -55,7 +55,7 @@ class Command(MshCommand):
         )
         parser.add_argument("--revoke", action="store_true", help="revoke the token")
 
-    def handle(self, *args: object, name: str | None, **options: Any) -> None:
+    def handle(self, *args: object, name: str | None, **options: object) -> None:
         if name is None:
             self._list()
         elif options["revoke"]:

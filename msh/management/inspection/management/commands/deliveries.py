@@ -1,7 +1,6 @@
 """`manage.py deliveries`: what waits for a person, or all that is in one state."""
 
 from argparse import ArgumentParser
-from typing import Any
 
 from msh.management.cli import MshCommand, Row
 from msh.models import Delivery
@@ -19,7 +18,7 @@ class Command(MshCommand):
         parser.add_argument("--state", choices=states, help="list deliveries in this state instead")
         parser.add_argument("--consumer", help="only deliveries of this consumer")
 
-    def handle(self, *args: object, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         found = Delivery.objects.select_related("consumer", "message__link__partner")
         if options["state"]:
             found = found.filter(state=options["state"])

@@ -1,7 +1,6 @@
 """`manage.py jobs`: bulk jobs, the latest first. `manage.py jobs JOB`: its rows."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -29,7 +28,7 @@ class Command(MshCommand):
             help=f"at most so many jobs (default: {LIMIT}), or rows of a job (default: all)",
         )
 
-    def handle(self, *args: object, job: int | None, **options: Any) -> None:
+    def handle(self, *args: object, job: int | None, **options: object) -> None:
         if job is not None:
             if not BulkJob.objects.filter(pk=job).exists():
                 raise CommandError(f"There is no bulk job {job}.")

@@ -20,7 +20,7 @@ class Command(MshCommand):
         " acknowledged late, next number, messages queued."
     )
 
-    def handle(self, *args: object, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         self.answer_rows(links(), COLUMNS)
 
 

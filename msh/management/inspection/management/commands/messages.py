@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
-from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -24,7 +23,7 @@ class Command(MshCommand):
             "--counts", action="store_true", help="print the number of each event instead"
         )
 
-    def handle(self, *args: object, partner: str | None, **options: Any) -> None:
+    def handle(self, *args: object, partner: str | None, **options: object) -> None:
         name = self.partner(partner).name if partner else ""
         if options["counts"]:
             counts = message_counts(partner=name)

@@ -1,7 +1,5 @@
 """`manage.py ping NAME`: does the partner's MSH answer?"""
 
-from typing import Any
-
 from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
@@ -12,7 +10,7 @@ from msh.management.cli import NameCommand
 class Command(NameCommand):
     help = "Send a Ping to a partner's MSH and wait at most 60 s for its Pong."
 
-    def handle(self, *args: object, name: str, **options: Any) -> None:
+    def handle(self, *args: object, name: str, **options: object) -> None:
         try:
             said = questions.ping(self.partner(name))
         except NotPossible as refused:

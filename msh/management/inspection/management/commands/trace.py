@@ -3,7 +3,6 @@
 from argparse import ArgumentParser
 from collections.abc import Iterable
 from dataclasses import asdict, fields
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -31,7 +30,7 @@ class Command(MshCommand):
         parser.add_argument("message_id", help="a MessageId or a business key")
         parser.add_argument("--all", action="store_true", help="the complete history")
 
-    def handle(self, *args: object, message_id: str, **options: Any) -> None:
+    def handle(self, *args: object, message_id: str, **options: object) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments and (found := messages_with_key(message_id)):
             if len({one.message_id for one in found}) > 1:

@@ -1,7 +1,6 @@
 """`manage.py cancel-job JOB --reason TEXT`: start no more rows of a bulk job."""
 
 from argparse import ArgumentParser
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -20,7 +19,7 @@ class Command(MshCommand):
         parser.add_argument("job", type=int, help="number as listed by `jobs`")
         add_reason(parser)
 
-    def handle(self, *args: object, job: int, **options: Any) -> None:
+    def handle(self, *args: object, job: int, **options: object) -> None:
         row = BulkJob.objects.filter(pk=job).first()
         if row is None:
             raise CommandError(f"There is no bulk job {job}.")

@@ -1,7 +1,6 @@
 """`manage.py end-maintenance WINDOW --reason TEXT`: cancel a window, or end it early."""
 
 from argparse import ArgumentParser
-from typing import Any
 
 from django.core.management.base import CommandError
 
@@ -20,7 +19,7 @@ class Command(MshCommand):
         parser.add_argument("window", type=int, help="number as listed by `maintenance`")
         add_reason(parser)
 
-    def handle(self, *args: object, window: int, **options: Any) -> None:
+    def handle(self, *args: object, window: int, **options: object) -> None:
         row = MaintenanceWindow.objects.select_related("partner").filter(pk=window).first()
         if row is None:
             raise CommandError(f"There is no maintenance window {window}.")

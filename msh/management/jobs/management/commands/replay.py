@@ -39,7 +39,7 @@ class Command(MshCommand):
         )
         add_reason(parser, required=False)
 
-    def handle(self, *args: object, delivery: int | None, **options: Any) -> None:
+    def handle(self, *args: object, delivery: int | None, **options: object) -> None:
         if (delivery is None) == (options["consumer"] is None):
             raise CommandError("Name a delivery, or a consumer by --consumer: one of both.")
         if delivery is not None and options["dry_run"]:

@@ -44,9 +44,10 @@ def counters(partner_id: int) -> str:
     return format_html("<div>{}</div>" * len(lines), *lines)
 
 
-def growth(partner_id: int, queued: int) -> str:
-    """The recent growth of the queue to a partner, and when it will be empty. A reliable message
-    leaves the queue when it is in flight, a BestEffort message when its only attempt has ended."""
+def growth(partner_id: int, queued: int, *, moves: bool) -> str:
+    """The recent growth of the queue to a partner, and when it will be empty if it `moves`. A
+    reliable message leaves the queue when it is in flight, a BestEffort message when its only
+    attempt has ended."""
     events = History.objects.filter(
         at__gte=Now() - RECENT, partner=partner_id, direction=Direction.OUT, subject="message"
     )
@@ -63,7 +64,7 @@ def growth(partner_id: int, queued: int) -> str:
         f"{change:+d} in {minutes} min: {counted['added']} added, {counted['started']} sent for the"
         f" first time or cancelled, {counted['acknowledged']} acknowledged"
     )
-    if counted["first"] is None or not queued:
+    if counted["first"] is None or not queued or not moves:
         return growth
     return (
         f"{growth}. {forecast(queued, counted['acknowledged'], timezone.now() - counted['first'])}"

@@ -171,7 +171,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
             "windows": maintenance.windows_of(request, link.partner_id),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
-            "growth": growth(link.partner_id, row.queued),
+            "growth": growth(link.partner_id, row.queued, moves=_moves(link)),
             "live": bool(row.queued) or link.state != LaneState.IDLE,
         }
         return _situation(link) | shown | view.context(link)
@@ -181,6 +181,13 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         connection = _connection if may_test else _no_connection
         tables = view_of(link).tables(link, connection=connection)
         return [*tables, history_of_link(link.partner_id, Direction.OUT)]
+
+
+def _moves(link: OutboundLink) -> bool:
+    """Whether its queue goes on at the rate so far: not while it is suspended, was asked to wait,
+    or retries."""
+    waits = link.state in (LaneState.SUSPENDED, LaneState.TRANSIENT)
+    return not waits and view_of(link).retried(link) is None
 
 
 def _situation(link: Any) -> dict[str, object]:

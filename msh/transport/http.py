@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
+from http import HTTPStatus
 from typing import NoReturn, cast
 from weakref import WeakSet
 
@@ -34,6 +35,7 @@ DETAIL_LIMIT = 500  # characters
 ANSWER_TYPE_LIMIT = 1000  # characters of an answer's Content-Type
 WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
 WORDS_LIMIT = 200  # characters
+LOCATION_LIMIT = 200  # characters
 EXTERNAL_ID_LIMIT = 1000  # characters
 EXTERNAL_ID = "X-MSH-External-Id"
 """Header of a consumer's answer: what its system calls the message (004's id map)."""
@@ -172,6 +174,7 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     reason = response.headers.get("X-MSH-Error") or words
     wait = retry_after(response.headers.get("Retry-After", ""), response.headers.get("Date", ""))
     detail += "" if wait is None else f" (Retry-After: {wait:.0f} s)"
+    detail += _moved_to(response)
     if reason == response.reason:
         reason = ""
     return AttemptResult(
@@ -181,6 +184,13 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
         retry_after=wait,
         external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
     )
+
+
+def _moved_to(response: aiohttp.ClientResponse) -> str:
+    """Where a redirect points to, which is not followed: an operator asks the partner."""
+    location = one_line(response.headers.get("Location", ""), LOCATION_LIMIT)
+    is_redirect = HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST
+    return f" (Location: {location})" if is_redirect and location else ""
 
 
 def _words(response: aiohttp.ClientResponse, start: bytes) -> str:

@@ -33,8 +33,11 @@ SAY_NOTHING = {Answer.MAIL, Answer.OTHER, Answer.NONE}
         ),
         ("200 OK: <p>number 22 came, 13 missing: expected 13", 200, Answer.NO_ACKNOWLEDGEMENT),
         ("415 Unsupported Media Type", 415, Answer.MESSAGE),
-        ("429 Too Many Requests", 429, Answer.SERVER_ERROR),
-        ("503 Service Unavailable", 503, Answer.SERVER_ERROR),
+        ("429 Too Many Requests", 429, Answer.UNAVAILABLE),
+        ("503 Service Unavailable", 503, Answer.UNAVAILABLE),
+        ("503 maintenance", 503, Answer.UNAVAILABLE),
+        ("308 Permanent Redirect (Location: https://b.example/)", 308, Answer.MOVED),
+        ("308 Permanent Redirect", 308, Answer.ADDRESS),
         ("503 Service Unavailable (Retry-After: 120 s)", 503, Answer.WAIT),
         ("502 Bad Gateway", 502, Answer.GATEWAY),
         ("418 I'm a teapot", 418, Answer.OTHER),
@@ -47,7 +50,7 @@ SAY_NOTHING = {Answer.MAIL, Answer.OTHER, Answer.NONE}
         (
             "20 attempts in a row were not answered, the last: 503 Service Unavailable",
             None,
-            Answer.SERVER_ERROR,
+            Answer.UNAVAILABLE,
         ),
         (
             "3 attempts in a row were not answered, the last: no connection within 5 s",

@@ -100,9 +100,10 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             (
                 "Message m-7 (number 7) is in flight before it: 2 attempts, no Acknowledgement"
                 " yet. Last answer: failed, 503 busy. The next copy is sent at 2026-11-22"
-                " 14:06:00 UTC unless it is acknowledged. The partner's MSH answers with an"
-                " internal error. If this continues, call the partner's operator and quote the"
-                " answer. In the queue 5 messages are before it, 2 of them to be sent again."
+                " 14:06:00 UTC unless it is acknowledged. The partner's MSH is not available:"
+                " in maintenance or overloaded. If this continues, ask the partner's operator when"
+                " it is available again. In the queue 5 messages are before it, 2 of them to be"
+                " sent again."
             ),
         ),
         (

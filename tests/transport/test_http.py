@@ -19,7 +19,14 @@ from msh.flows.operations.inspection.answers import Answer as Said
 from msh.flows.operations.inspection.answers import answer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
-from msh.transport.http import ANSWER_LIMIT, WORDS_LIMIT, HttpTransport, one_line, retry_after
+from msh.transport.http import (
+    ANSWER_LIMIT,
+    LOCATION_LIMIT,
+    WORDS_LIMIT,
+    HttpTransport,
+    one_line,
+    retry_after,
+)
 from msh.transport.job import Job
 from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
@@ -115,8 +122,24 @@ def test_the_status_decides_the_outcome(
     result = result_of(transmit())
     assert result.outcome is outcome
     assert result.status == code
-    assert result.detail == f"{code} why not"
+    assert result.detail == f"{code} why not" + " (Location: /elsewhere)" * (code == 302)
     assert len(peer.received) == 1  # no redirect was followed, nothing was tried again
+
+
+@pytest.mark.parametrize("code", [301, 308])
+def test_where_a_redirect_points_to_is_recorded_printable_and_short(
+    transmit: Transmit, peer: Peer, code: int
+) -> None:
+    where = "http://b.example/\x7f\xe9/" + "x" * 1000
+    peer.script(status(code, headers={"Location": where}))
+    result = result_of(transmit())
+    _, _, shown = result.detail.partition(" (Location: ")
+    assert shown.startswith("http://b.example/?")
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert len(shown) == LOCATION_LIMIT + len(")")
+    assert answer_of(result.detail, result.status) is Said.MOVED
+    assert len(peer.received) == 1
 
 
 @pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/problem+json", None])

@@ -12,6 +12,7 @@ from msh.admin.framework.pages import Table
 from msh.admin.links.counters import forecast
 from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, late_world, suspended_world, waiting_world
 from tests.flows.world import World, make_world
@@ -203,6 +204,23 @@ def test_page_of_a_queue_that_drains_says_when_it_is_empty(viewer: Client) -> No
     page = page_of(viewer, world)
     assert "About 6 a minute: empty in about 30 s, if no more are added" in page
     assert 'hx-trigger="every 5s"' in page
+
+
+def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
+    viewer: Client,
+) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    for _ in range(3):
+        world.submit()
+    (job,) = world.poll()
+    assert "empty in about" in page_of(viewer, world)
+    world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 maintenance"))
+    page = page_of(viewer, world)
+    assert "1 acknowledged" in page
+    assert "empty in about" not in page
+    assert "is not available: in maintenance or overloaded" in page
 
 
 @pytest.mark.parametrize(

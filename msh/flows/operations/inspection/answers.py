@@ -13,9 +13,11 @@ class Answer(StrEnum):
 
     CREDENTIALS = "credentials"
     ADDRESS = "address"
+    MOVED = "moved"
     MESSAGE = "message"
     WAIT = "wait"
     SERVER_ERROR = "server_error"
+    UNAVAILABLE = "unavailable"
     GATEWAY = "gateway"
     NAME = "name"
     TLS = "tls"
@@ -38,6 +40,8 @@ OUTCOMES = {
 }
 """The outcome of an attempt in words."""
 
+MOVED_TO = " (Location: "
+"""In the text of a redirect with this header."""
 ASKED_TO_WAIT = "(Retry-After: "
 """In the text of an answer with this header."""
 _STATUS = re.compile(r"(?:^|the last: )(\d{3})\b")
@@ -55,7 +59,8 @@ _BY_STATUS = {
     **dict.fromkeys((404, 405, 410, 421), Answer.ADDRESS),
     **dict.fromkeys((400, 413, 415, 422), Answer.MESSAGE),
     **dict.fromkeys((502, 504), Answer.GATEWAY),
-    **dict.fromkeys((408, 425, 429), Answer.SERVER_ERROR),
+    **dict.fromkeys((408, 425), Answer.SERVER_ERROR),
+    **dict.fromkeys((429, 503), Answer.UNAVAILABLE),
 }
 _BY_TEXT = (
     (
@@ -107,7 +112,7 @@ def _of_status(status: int, detail: str) -> Answer:
     if 200 <= status < 300:
         return Answer.NO_ACKNOWLEDGEMENT
     if 300 <= status < 400:
-        return Answer.ADDRESS
+        return Answer.MOVED if MOVED_TO in detail else Answer.ADDRESS
     return Answer.SERVER_ERROR if status >= 500 else Answer.OTHER
 
 
@@ -147,6 +152,14 @@ ANSWERS: dict[Answer, Cause] = {
         "No MSH answers at the partner's address",
         "A server answers, but not an MSH. Ask the partner's operator for the exact URL, correct"
         " the address in the partner's settings, test the connection, then resume.",
+        "address",
+        _SETTINGS_FIRST,
+    ),
+    Answer.MOVED: Cause(
+        "The partner's address redirects to another one",
+        "The partner's MSH seems to have moved to the Location that the last answer names."
+        " Redirects are not followed. Ask the partner's operator for the exact URL, correct the"
+        " address in the partner's settings, test the connection, then resume.",
         "address",
         _SETTINGS_FIRST,
     ),
@@ -196,6 +209,12 @@ ANSWERS: dict[Answer, Cause] = {
         "The partner's MSH fails",
         "It answers, but cannot process the message. Call the partner's operator and quote the"
         " answer. Resume when the error is fixed.",
+        "server-error",
+    ),
+    Answer.UNAVAILABLE: Cause(
+        "The partner's MSH is not available",
+        "It is in maintenance or overloaded; its answer may say why. Ask the partner's operator"
+        " when it is available again, then resume.",
         "server-error",
     ),
     Answer.GATEWAY: Cause(

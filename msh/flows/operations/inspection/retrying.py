@@ -16,6 +16,11 @@ RETRYING: dict[Answer, str] = {
         "A server answers, but not an MSH. Correct the address in the partner's settings and"
         " test the connection: the next copy is sent there."
     ),
+    Answer.MOVED: (
+        "The partner's MSH seems to have moved to the Location that the last answer names. Ask the"
+        " partner's operator, then correct the address in the partner's settings and test the"
+        " connection: the next copy is sent there."
+    ),
     Answer.NAME: (
         "The name of the partner's address does not resolve. Check the address in the partner's"
         " settings; if other names do not resolve either, fix the DNS of this host."
@@ -40,6 +45,10 @@ RETRYING: dict[Answer, str] = {
     Answer.SERVER_ERROR: (
         "The partner's MSH answers with an internal error. If this continues, call the partner's"
         " operator and quote the answer."
+    ),
+    Answer.UNAVAILABLE: (
+        "The partner's MSH is not available: in maintenance or overloaded. If this continues, ask"
+        " the partner's operator when it is available again."
     ),
     Answer.GATEWAY: (
         "A gateway answers, but the partner's MSH behind it does not. If this continues, call"

@@ -192,6 +192,9 @@ def test_report_in_sentences(busy: Cast, viewer: Client, tmp_path: Path) -> None
     assert viewer.get(url).content.decode() == page
     with pytest.raises(CommandError, match="no month"):
         call_command("report", "pa", "--month", "2026-13")
+    nowhere = tmp_path / "missing" / "report.html"
+    with pytest.raises(CommandError, match="cannot be written: No such file or directory"):
+        call_command("report", "pa", "--month", month, "--output", str(nowhere))
 
 
 def test_days_of_a_report_are_those_of_the_msh_whoever_reads_it(busy: Cast) -> None:

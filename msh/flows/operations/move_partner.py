@@ -64,6 +64,8 @@ def export(partner: Partner, file: Path, to: str, actor: Actor) -> None:
             f"Messages are forwarded to or from {partner.name}: they belong to two partners, so"
             " it cannot be moved."
         )
+    new = file.with_name(f"{file.name}.new")
+    _require_writable(new, file)
     _close(partner, to, actor)
     mark = under_way.mark_now()
     _wait_until(lambda: "" if under_way.is_seen_by_all(mark) else "a transaction does not end")
@@ -72,7 +74,6 @@ def export(partner: Partner, file: Path, to: str, actor: Actor) -> None:
     _list_in_feed(partner)
     with suppress(FileNotFoundError):
         file.unlink()
-    new = file.with_name(f"{file.name}.new")
     with transaction.atomic():
         under_way.lock(partner.pk)
         _require_suspended(partner)
@@ -180,6 +181,15 @@ def _wait_until(what: Callable[[], str]) -> None:
                 " again, or reopen it."
             )
         time.sleep(LOOK_EVERY)
+
+
+def _require_writable(new: Path, file: Path) -> None:
+    """Before anything is closed."""
+    try:
+        new.touch(mode=0o600)
+        new.unlink()
+    except OSError as error:
+        raise NotPossible(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def _write(partner: Partner, file: Path) -> None:

@@ -42,7 +42,11 @@ class Command(NameCommand):
         except ValueError:
             raise CommandError(f"There is no month {month[0]}-{month[1]}.") from None
         if options["output"]:
-            options["output"].write_text(report.html(), encoding="utf-8")
+            try:
+                options["output"].write_text(report.html(), encoding="utf-8")
+            except OSError as error:
+                file = options["output"]
+                raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         if options["mail"]:
             try:
                 send(report, options["mail"])

@@ -1,7 +1,9 @@
 """Ping and StatusRequest of ours, answered on their connection."""
 
 import json
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,6 +148,20 @@ def test_no_answer(asked: Asked, answer: Answer, why: str) -> None:
     assert (said.answer, said.is_answer) == ("no answer", False)
     assert why in said.detail
     assert len(asked.peer.received.all()) == 1  # one attempt
+
+
+@pytest.mark.requirement("EB-147")
+def test_answer_is_waited_for_a_minute(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    passed = {"sleep": slept.append, "monotonic": lambda: time.monotonic() + sum(slept)}
+    monkeypatch.setattr(questions, "time", SimpleNamespace(**passed))
+    asked.peer.always(status(204))
+
+    said = questions.ping(asked.sky.partner)
+
+    assert said.detail == "no answer within 60 s"
+    assert slept
+    assert said.seconds >= 60
 
 
 def test_dialect_without_ping_is_refused() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Route, expect
 
+from msh.admin.setup.partner import AUTHENTICATION
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import Partner
 from tests.browser.console import Console, user_with
@@ -64,3 +65,22 @@ def test_no_name_widens_a_page(console: Console, pair: PairFactory, width: int) 
         if wide > width:
             wider[address] = wide
     assert wider == {}
+
+
+def test_settings_opened_by_advice_are_not_changed_by_a_key(
+    console: Console, pair: PairFactory
+) -> None:
+    """Keys that scroll a page select another entry of a list that has the focus."""
+    settings = console.at("partners_partner_change", pair().partner.pk)
+    page = console.open("Administrator")
+    page.goto(f"{settings}#{AUTHENTICATION}")
+    kind = page.get_by_label("Our credential")
+    expect(kind).to_be_in_viewport()
+    before = kind.input_value()
+
+    for key in ("End", "Home", "ArrowDown", "ArrowDown", "b"):
+        page.keyboard.press(key)
+
+    assert kind.input_value() == before
+    page.keyboard.press("Tab")
+    expect(kind).to_be_focused()

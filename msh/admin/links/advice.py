@@ -13,6 +13,7 @@ from django.urls import reverse
 from msh.admin.framework import markup
 from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
+from msh.admin.setup import partner as setup
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations import link_actions
 from msh.flows.operations.inspection.answers import (
@@ -39,8 +40,12 @@ _NEEDS = {
     Help.MESSAGE: (("msh.view_outboundmessage",), "view the message"),
 }
 """The permissions of each, and what it is to do."""
-_FIELDS = {"credentials": "#id_outgoing_kind", "address": "#id_address", "name": "#id_address"}
-"""By runbook, the field of the partner's settings to correct."""
+_SECTIONS = {
+    "credentials": setup.AUTHENTICATION,
+    "address": setup.DESTINATION,
+    "name": setup.DESTINATION,
+}
+"""By runbook, the section of the partner's settings to correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,8 @@ def _page(link: OutboundLink, way: Help, cause: Cause) -> tuple[str, str, str] |
     """Title, icon and URL; None of an action, or if there is nothing to go to."""
     match way:
         case Help.PARTNER:
-            where = markup.page_url(link.partner) + _FIELDS.get(cause.runbook, "")
+            section = _SECTIONS.get(cause.runbook)
+            where = markup.page_url(link.partner) + (f"#{section}" if section else "")
             return "Partner settings", "handshake", where
         case Help.CONNECTION:
             for agreement in link.partner.agreements.all():

@@ -13,6 +13,7 @@ from django.db.models import Model, QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
@@ -55,6 +56,15 @@ class PartnerForm(AuditedForm):
             self.instance.show(kind, secret)
         except ValidationError as problem:
             self.add_error("secret", problem)
+
+
+DESTINATION, AUTHENTICATION = "destination", "authentication"
+"""Sections of the page that advice leads to, as fragments of its URL."""
+
+
+def _section(name: str, text: str) -> SafeString:
+    """Has the focus after a link to it. A field would change with the next key that is pressed."""
+    return format_html('<p id="{}" tabindex="-1">{}</p>', name, text)
 
 
 _ITS_OWN = (OutboundLink, InboundLink, MaintenanceWindow)
@@ -172,8 +182,20 @@ class PartnerAdmin(AuditedAdmin):
     fieldsets = (
         (None, {"fields": ("name", "display_name", "uri", "our_uri")}),
         ("Contact", {"fields": ("contact", "phone", "notes")}),
-        ("Destination", {"fields": ("address", "error_address")}),
-        ("Our authentication at the partner", {"fields": ("outgoing_kind", "secret")}),
+        (
+            "Destination",
+            {
+                "fields": ("address", "error_address"),
+                "description": _section(DESTINATION, "Where messages to the partner are sent."),
+            },
+        ),
+        (
+            "Our authentication at the partner",
+            {
+                "fields": ("outgoing_kind", "secret"),
+                "description": _section(AUTHENTICATION, "Sent with each message to the partner."),
+            },
+        ),
         ("Allowed networks", {"fields": ("allowed_networks",)}),
         ("If it does not answer", {"fields": ("resume_on_late_ack", "probe_interval")}),
         (

@@ -57,7 +57,7 @@ def test_refused_credentials_are_replaced_before_anything_is_resumed(
 
     page = page_of(administrator, world)
     assert filled(page) == ["Partner settings"]
-    assert page.context["advice"].jumps[0].url.endswith("#id_outgoing_kind")
+    assert page.context["advice"].jumps[0].url.endswith("#authentication")
     assert "Replace our credentials in the partner" in page.content.decode()
     assert reverse("runbook", args=["credentials"]) in page.content.decode()
     assert page.context["advice"].ask == ""

@@ -26,6 +26,7 @@ from msh.admin.links.advice import (
     last_words,
     with_last_answer,
 )
+from msh.admin.links.cancelling import with_cancelling
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.resynchronise import RESYNCHRONISE
 from msh.flows.operations.inspection.answers import Cause, Help
@@ -137,7 +138,7 @@ def _links() -> QuerySet[OutboundLink]:
     ).order_by("-epoch", "-sequence_number")
     links = OutboundLink.objects.suspended().select_related("partner", "in_flight")
     links = links.defer("in_flight__head").prefetch_related("partner__agreements")
-    dated = with_last_answer(links).annotate(
+    dated = with_cancelling(with_last_answer(links)).annotate(
         last_ack=Subquery(acknowledged.values("completed_at")[:1])
     )
     counted = dated.annotate(counted_from=Coalesce(F("last_ack"), _NEVER))

@@ -15,15 +15,17 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
 from partners.models import Agreement
 
+from .cancelling import is_cancelling
 from .counters import counters
-from .status_text import status_text
+from .status_text import SAFE, status_text
 
 FIRST_ROWS = 10
 Row = tuple[object, ...]
 
 
-def sentence(link: OutboundLink, now: datetime) -> str:
-    return status_text(link.lane, now, getattr(link, "oldest", None))
+def sentence(link: Any, now: datetime) -> str:
+    text = status_text(link.lane, now, getattr(link, "oldest", None))
+    return f"{text.removesuffix(SAFE)}." if text.endswith(SAFE) and is_cancelling(link) else text
 
 
 def in_flight(link: Any) -> str:

@@ -14,6 +14,7 @@ from msh.protocol.lane import OPERATOR
 from msh.store.history import Actor
 
 from .advice import helps_first
+from .cancelling import is_cancelling
 from .link_view import sentence_of, view_of
 
 
@@ -78,7 +79,7 @@ class Resume(LinkDialog):
     icon = "play_arrow"
 
     def is_recommended(self, row: OutboundLink) -> bool:
-        return helps_first(row, Help.RESUME)
+        return helps_first(row, Help.RESUME) and not is_cancelling(row)
 
     def consequence(self, row: OutboundLink) -> str:
         if row.suspended_for == OPERATOR:

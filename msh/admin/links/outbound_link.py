@@ -43,6 +43,7 @@ from . import (
     start_link,
 )
 from .advice import advice_on, cause_of_link, with_last_answer
+from .cancelling import cancelling_notices, with_cancelling
 from .counters import growth
 from .link_view import sentence_of, view_of
 
@@ -85,7 +86,8 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         links: QuerySet[OutboundLink] = super().get_queryset(request)
         reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
         joined = links.select_related("partner", "in_flight__agreement")
-        return with_last_answer(joined.prefetch_related("partner__agreements")).annotate(
+        answered = with_last_answer(joined.prefetch_related("partner__agreements"))
+        return with_cancelling(answered).annotate(
             queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT) + _count(_READY),
             oldest=Least(
                 _oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT), _oldest_flight()
@@ -169,6 +171,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
             "facts": view.facts,
             "advice": advice_on(link, request),
             "windows": maintenance.windows_of(request, link.partner_id),
+            "cancelling": cancelling_notices(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
             "growth": growth(link.partner_id, row.queued, moves=_moves(link)),

@@ -6,6 +6,8 @@ from msh.admin.framework.time_format import format_duration, format_time
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.protocol.lane import InFlight, Lane, LaneState
 
+SAFE = ": safe to resume."
+
 
 def status_text(lane: Lane, now: datetime, oldest: datetime | None = None) -> str:
     """`oldest`: when the first message of the queue was submitted, None if the queue is empty."""
@@ -58,8 +60,8 @@ def _suspended(lane: Lane, now: datetime) -> str:
     if lane.in_flight is not None:
         return f"Message {lane.in_flight.sequence_number} blocks the queue."
     if lane.late_ack:
-        return "Late acknowledgement received: safe to resume."
-    return "No message in flight: safe to resume."
+        return f"Late acknowledgement received{SAFE}"
+    return f"No message in flight{SAFE}"
 
 
 _SITUATIONS = {

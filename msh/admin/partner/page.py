@@ -17,6 +17,7 @@ from msh.admin.framework.pages import Table
 from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.links.advice import Jump, advice_on
+from msh.admin.links.cancelling import cancelling_notices
 from msh.admin.links.link_view import sentence_of
 from msh.admin.links.maintenance import PLAN, windows_of
 from msh.admin.links.outbound_actions import RESUME
@@ -48,6 +49,7 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         "partner": partner,
         "headline": _headline(partner, outbound, advice.text if advice else ""),
         "windows": windows_of(request, partner.pk),
+        "cancelling": cancelling_notices(outbound) if outbound else (),
         "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
         "offers": _offers(request, outbound),
         "withheld": _withheld(request, outbound),

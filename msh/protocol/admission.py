@@ -76,7 +76,9 @@ def admission(limits: Limits, usage: Usage, now: datetime) -> Postponed | None:
     if limits.rate and usage.rate_reached_at is not None:
         left = (usage.rate_reached_at + RATE_WINDOW - now).total_seconds()
         if left > 0:
-            text = f"at most {limits.rate} messages a minute were agreed; send this later"
+            text = (
+                f"more than {limits.rate} messages in a minute, the agreed limit; send this later"
+            )
             seconds = min(int(left) + 1, int(RATE_WINDOW.total_seconds()))
             return Postponed(Shortage.RATE, seconds, text)
     return None

@@ -134,7 +134,7 @@ def _accepted(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> Out
     after = ReceivingLink(number, epoch, link.reset_allowed and number != sequence.FIRST)
     effects: tuple[do.ReceiverEffect, ...] = (do.Accept(number, epoch), do.QueueAck())
     if ruling is Ruling.ACCEPT_RESET:
-        note = f"the peer started its numbers again at 1, the last accepted was {last}"
+        note = f"the partner restarted its numbers at 1; the last accepted number was {last}"
         effects = (*effects, do.Note(event.message_id, note))
     return after, effects
 
@@ -155,7 +155,7 @@ def told_to_wait(message_id: str, why: Postponed) -> tuple[do.QueueError | do.Op
 
 
 def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
-    text = "number 1 is out of turn and held until an operator allows the reset"
+    text = "number 1 was not expected; it is held until an operator allows the reset"
     return (
         do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
         do.OpenIncident(IncidentKind.RESET_HELD, event.message_id, text),

@@ -116,7 +116,7 @@ def _agreed(ours: Sent, completes: bool, coming: int) -> str:
             f"The partner has number {number}; its Acknowledgement was lost. The next number is"
             f" {coming}."
         )
-    return f"The numbers agree: the partner expects {coming}, and that is the next one."
+    return f"The numbers agree: the partner expects {coming}, which is our next number."
 
 
 def _unknown(ours: Sent, theirs: LinkStatus) -> str:

@@ -23,10 +23,12 @@ def why_stuck(
         return f"{since}: suspended by an operator" if lane.suspended_for == OPERATOR else ""
     if under_way:
         messages = "1 message is" if under_way == 1 else f"{under_way} messages are"
-        return f"{since}: {messages} under way, without Acknowledgment"
+        return f"{since}: {messages} under way and not acknowledged"
     if lane.in_flight is None:
         what = (
-            "asked to wait" if lane.state is LaneState.TRANSIENT else "a queue, nothing in flight"
+            "the partner asked us to wait"
+            if lane.state is LaneState.TRANSIENT
+            else "messages are queued, but none is in flight"
         )
         return f"{since}: {what}"
     flying = lane.in_flight
@@ -73,7 +75,10 @@ class StuckSignal:
 
     def why(self) -> str:
         since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"an {self.kind} is pending since {since}, tried {self.tries} times: {self.answer}"
+        return (
+            f"an {self.kind} has been pending since {since}; after {self.tries} attempts the last"
+            f" answer is: {self.answer}"
+        )
 
 
 def _since(moved_at: datetime) -> str:

@@ -36,7 +36,10 @@ def test_the_commands_name_agreement_and_conversation() -> None:
     (message,) = submit(sky, "talk")
     assert orders(sky.poll()) == [MessageOrder(42, CONTINUE)]
     for command in (("restart-conversation",), ("start-order", "--direction=out", "--last=9")):
-        with pytest.raises(CommandError, match="1 message of the conversation is outstanding"):
+        with pytest.raises(
+            CommandError,
+            match="1 message of the conversation is neither acknowledged nor cancelled",
+        ):
             call_command(command[0], *about, *command[1:], "--reason", "why")
     sky.answer(message)
     said = said_by("restart-conversation", *about, "--reason", "they lost it")

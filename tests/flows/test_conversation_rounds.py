@@ -155,7 +155,9 @@ def test_a_claim_and_a_restart_at_once(sky: Sky) -> None:
     begun(sky, "talk")
     submit(sky, "talk")
     restart = partial(change_conversation.restart_conversation, sky.agreement, "talk", ANN)
-    with pytest.raises(NotPossible, match="1 message of the conversation is outstanding"):
+    with pytest.raises(
+        NotPossible, match="1 message of the conversation is neither acknowledged nor cancelled"
+    ):
         meet(sky.poll, restart)
     assert state_of("talk") == "running"
 

@@ -104,7 +104,7 @@ def test_operator_is_called_for_a_hole_after_the_horizon(agreement: Agreement) -
     watch()
     watch()
 
-    detail = "conversation talk: number 1 is missing, 1 messages wait for it"
+    detail = "conversation talk: number 1 is missing: 1 message waits for number 1"
     assert open_incidents() == [("predecessor_missing", detail)]
     make_due(conversation_id="late")
     watch()

@@ -191,7 +191,10 @@ def test_a_number_that_is_given_up_needs_a_restart_when_all_is_accounted_for(sky
     change_link.suspend(sky.partner, ANN)
     change_link.resume(sky.partner, ANN)
     assert sky.incidents() == ["conversation_stopped"]
-    with pytest.raises(NotPossible, match="talk: 1 message of the conversation is outstanding"):
+    with pytest.raises(
+        NotPossible,
+        match="talk: 1 message of the conversation is neither acknowledged nor cancelled",
+    ):
         change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     sky.answer(under_way)
 

@@ -235,8 +235,8 @@ def test_operators_are_called_for_it(settings: Settings) -> None:
     waits = queue()
     assert watch.find_stuck() == 2
     details = dict(Incident.objects.filter(kind="stuck").values_list("partner", "detail"))
-    assert details[waits.partner.pk].endswith(": a queue, nothing in flight")
-    assert details[flies.partner.pk].endswith(": 2 messages are under way, without Acknowledgment")
+    assert details[waits.partner.pk].endswith(": messages are queued, but none is in flight")
+    assert details[flies.partner.pk].endswith(": 2 messages are under way and not acknowledged")
     assert watch.find_stuck() == 2
     assert Incident.objects.count() == 2
 

@@ -53,7 +53,9 @@ def conflict(number: int) -> tuple[do.ReceiverEffect, ...]:
 
 
 def reset_noted(last: int) -> do.Note:
-    return do.Note("m", f"the peer started its numbers again at 1, the last accepted was {last}")
+    return do.Note(
+        "m", f"the partner restarted its numbers at 1; the last accepted number was {last}"
+    )
 
 
 @pytest.mark.requirement("000-045", "000-046", "000-102", "000-103")
@@ -105,7 +107,7 @@ def test_one_out_of_turn_is_accepted_as_a_reset_by_default(last: int) -> None:
 def test_one_out_of_turn_is_held_if_agreed(last: int) -> None:
     link = ReceivingLink(last, epoch=4)
     event = replace(arrived(1), on_unexpected_first=OnUnexpectedFirst.HOLD)
-    text = "number 1 is out of turn and held until an operator allows the reset"
+    text = "number 1 was not expected; it is held until an operator allows the reset"
     assert step(link, event) == (
         link,
         refuses(ErrorCode.TRANSIENT_ERROR, IncidentKind.RESET_HELD, text),

@@ -175,7 +175,7 @@ def test_one_transient_error_more_than_agreed_suspends() -> None:
     limit = TERMS.transient_count_limit
     worker = Worker().sends("m1", *[told_to_wait(30)] * (limit + 1))
     assert worker.seconds == [30 * k for k in range(limit + 1)]
-    text = f"{limit + 1} TransientErrors since 2026-03-01 12:00:00+00:00"
+    text = f"{limit + 1} TransientErrors since 2026-03-01 12:00:00 UTC"
     assert suspensions(worker) == [
         do.OpenIncident(IncidentKind.TRANSIENT_LIMIT, "m1", text),
         do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text),

@@ -21,8 +21,8 @@ SINCE = "no progress since 2026-03-01 10:59:59 UTC: "
     [
         ("waiting", "number 7 is in flight after 2 attempts and 1 TransientErrors"),
         ("transient", "number 7 is in flight after 2 attempts and 1 TransientErrors"),
-        ("transient_empty", "asked to wait"),
-        ("idle", "a queue, nothing in flight"),
+        ("transient_empty", "the partner asked us to wait"),
+        ("idle", "messages are queued, but none is in flight"),
     ],
 )
 def test_work_that_waits_too_long(column: str, why: str) -> None:
@@ -32,7 +32,7 @@ def test_work_that_waits_too_long(column: str, why: str) -> None:
 @pytest.mark.parametrize(("number", "are"), [(1, "1 message is"), (16, "16 messages are")])
 def test_messages_without_numbers_that_nobody_acknowledges(number: int, are: str) -> None:
     why = why_stuck(lane_in("idle"), LONG_AGO, NOW, LIMIT, number)
-    assert why == f"{SINCE}{are} under way, without Acknowledgment"
+    assert why == f"{SINCE}{are} under way and not acknowledged"
 
 
 def test_no_work_young_work_or_a_suspended_lane_is_not_stuck() -> None:
@@ -67,5 +67,6 @@ def test_reasons_why_a_message_is_not_delivered(
 def test_signals_that_a_partner_does_not_accept() -> None:
     pending = StuckSignal("Acknowledgement", LONG_AGO, 61, "503 closed")
     assert pending.why() == (
-        "an Acknowledgement is pending since 2026-03-01 10:59:59 UTC, tried 61 times: 503 closed"
+        "an Acknowledgement has been pending since 2026-03-01 10:59:59 UTC; after 61 attempts the"
+        " last answer is: 503 closed"
     )

@@ -142,8 +142,8 @@ def _role(place: str, party: Party, agreed: str) -> Iterator[Defect]:
 
 def _presence(location: str, agreed: str, *, there: bool) -> Iterator[Defect]:
     if agreed == (NEVER if there else ALWAYS):
-        there_or_not = "there" if there else "missing"
-        yield _inconsistent(location, f"is {there_or_not}, and was agreed on as {agreed}")
+        present = "present" if there else "missing"
+        yield _inconsistent(location, f"is {present}, but the agreement says {agreed}")
 
 
 def _inconsistent(location: str, sentence: str) -> Defect:

@@ -150,7 +150,7 @@ def _checked(
 def _unknown_reference(event: MessageArrived) -> tuple[Defect, ...]:
     if not event.refers_to_unknown:
         return ()
-    text = "RefToMessageId does not belong to a message that we know"
+    text = "RefToMessageId refers to a message that is unknown here"
     place = f"{_MESSAGE_DATA}/eb:RefToMessageId"
     error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=place, description=text)
     return (Defect("EB-039", Stage.HEADER, error),)
@@ -171,7 +171,7 @@ def _errors_of_new(
         return errors
     if received.message.order is None or agreed.ordered or "EB-133" in agreed.lenient:
         return ()
-    text = "the agreement is not ordered"
+    text = "the agreement does not allow MessageOrder"
     return (Error(ErrorCode.NOT_SUPPORTED, location=_ORDER, description=text),)
 
 

@@ -102,11 +102,11 @@ def _order_problem(event: MessageArrived, terms: Terms) -> tuple[ErrorCode, str]
     """EB-125, EB-133, EB-076. Only reliable messages of an ordered agreement need a number."""
     reliable = event.asks_ack and event.eliminates
     if event.order is None:
-        text = "the agreement is ordered, the message has no number"
+        text = "the agreement requires MessageOrder, which the message does not have"
         lacks = terms.ordered and reliable and not terms.lenient_order
         return (ErrorCode.INCONSISTENT, text) if lacks else None
     if not terms.ordered:
-        text = "the agreement is not ordered"
+        text = "the agreement does not allow MessageOrder"
         return None if terms.lenient_order else (ErrorCode.NOT_SUPPORTED, text)
     if not reliable:
         return ErrorCode.INCONSISTENT, "MessageOrder needs AckRequested and DuplicateElimination"

@@ -153,7 +153,7 @@ def _hold(before: Conversation, event: MessageArrived, order: Order, due: dateti
 
 def _restart(before: Conversation, event: MessageArrived, order: Order, due: datetime) -> Outcome:
     after, effects = _accept(before, event, order, due)
-    detail = f"conversation restarted by its partner, number {before.lacks} was expected"
+    detail = f"the partner restarted the conversation; number {before.lacks} was expected"
     incident = do.OpenIncident(IncidentKind.ORDER_RESTARTED, event.message_id, detail)
     return after, (*effects, incident)
 
@@ -197,7 +197,10 @@ def _not_in_order(
 
 
 def _stale(before: Conversation, order: Order) -> tuple[do.ConversationEffect, ...]:
-    text = f"number {order.number} is below the next, {before.lacks}, and its MessageId is new"
+    text = (
+        f"number {order.number} is below the next number, {before.lacks}, and its MessageId is"
+        " unknown"
+    )
     return arrival.refusal(ErrorCode.SEQUENCE_STALE, text)
 
 
@@ -207,11 +210,13 @@ def _conflict(before: Conversation, order: Order) -> tuple[do.ConversationEffect
 
 
 def _misnumbered(before: Conversation, order: Order) -> tuple[do.ConversationEffect, ...]:
-    return arrival.refusal(ErrorCode.INCONSISTENT, f"Reset needs number 0, this has {order.number}")
+    return arrival.refusal(
+        ErrorCode.INCONSISTENT, f"Reset requires number 0, but the number is {order.number}"
+    )
 
 
 def _obstructed(before: Conversation, order: Order) -> tuple[do.ConversationEffect, ...]:
-    text = f"Reset while {len(before.held)} messages wait for number {before.lacks}"
+    text = f"Reset is not possible while {_waiting(before)}"
     return (do.QueueError(ErrorCode.INCONSISTENT, Field.SEQUENCE_NUMBER, text),)
 
 
@@ -225,12 +230,17 @@ _REFUSALS: dict[Ruling, Callable[[Conversation, Order], tuple[do.ConversationEff
 
 
 def _beyond_the_limit(before: Conversation) -> do.QueueError:
-    text = f"{len(before.held)} messages wait for number {before.lacks}"
+    text = f"{_waiting(before)} already: send that one first"
     return do.QueueError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
 
 
+def _waiting(before: Conversation) -> str:
+    held = len(before.held)
+    return f"{held} message{' waits' if held == 1 else 's wait'} for number {before.lacks}"
+
+
 def _not_delivered_yet() -> do.QueueError:
-    text = "Reset before the messages of the conversation are delivered; send this later"
+    text = "messages of the conversation before Reset are not delivered yet; send this later"
     return do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text, UNDELIVERED_WAIT)
 
 
@@ -242,7 +252,7 @@ def hole_is_due(before: Conversation, horizon: int, *, now: datetime) -> Outcome
     away than two horizons has come: the clock was set back (D13)."""
     if before.due is None or now < before.due <= now + timedelta(seconds=2 * horizon):
         return before, ()
-    detail = f"number {before.lacks} is missing, {len(before.held)} messages wait for it"
+    detail = f"number {before.lacks} is missing: {_waiting(before)}"
     incident = do.OpenIncident(IncidentKind.PREDECESSOR_MISSING, "", detail)
     return replace(before, due=None, called=True), (incident,)
 

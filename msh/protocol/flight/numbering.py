@@ -204,9 +204,10 @@ def _set_last(before: Numbering, event: LastNumberSet) -> Outcome:
 def _check_accounted_for(before: Numbering, event: object, outstanding: int) -> None:
     if outstanding:
         raise IllegalTransition(
-            "1 message of the conversation is outstanding"
+            "1 message of the conversation is neither acknowledged nor cancelled"
             if outstanding == 1
-            else f"{outstanding} messages of the conversation are outstanding",
+            else f"{outstanding} messages of the conversation are neither acknowledged nor"
+            " cancelled",
             type(event).__name__,
         )
 

@@ -52,7 +52,9 @@ def record_ack_of_other(lane: Lane, event: on.AckOfOtherReceived, now: datetime)
 
 
 def note_ack_of_unknown(lane: Lane, event: on.AckOfUnknownReceived, now: datetime) -> Outcome:
-    return lane, (do.Note(event.message_id, "Acknowledgement of a message we never sent"),)
+    return lane, (
+        do.Note(event.message_id, "Acknowledgement of a message that was never sent from here"),
+    )
 
 
 def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:
@@ -71,8 +73,8 @@ def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
     )
     if flying.transient_limit_reached(now):
         return suspend_at_transient_limit(waiting)
-    asked = "no time" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
-    note = do.Note(event.message_id, f"TransientError, asked for {asked}")
+    asked = "none" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
+    note = do.Note(event.message_id, f"TransientError, wait asked for: {asked}")
     return waiting, (note, do.ResolveIncidents()) if probing else (note,)
 
 

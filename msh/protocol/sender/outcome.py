@@ -34,5 +34,6 @@ def end_flight(lane: Lane, *effects: do.SenderEffect) -> Outcome:
 
 
 def suspend_at_transient_limit(lane: Lane) -> Outcome:
-    detail = f"{lane.flying.transients} TransientErrors since {lane.flying.transient_since}"
+    since = f"{lane.flying.transient_since:%Y-%m-%d %H:%M:%S} UTC"
+    detail = f"{lane.flying.transients} TransientErrors since {since}"
     return suspend(lane, IncidentKind.TRANSIENT_LIMIT, detail)

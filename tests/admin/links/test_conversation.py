@@ -90,7 +90,7 @@ def test_a_conversation_that_stands_still_is_restarted(supervisor: Client, viewe
     assert url(OutboundConversation, "change", conversation.pk) in page_of(viewer, waits)
     assert offered(viewer, conversation) == offered(supervisor, conversation) == []
     dialog = supervisor.get(address("restart_conversation", conversation)).content.decode()
-    assert "1 message of the conversation is outstanding." in dialog
+    assert "1 message of the conversation is neither acknowledged nor cancelled." in dialog
     refused = messages_of(use(supervisor, "restart_conversation", conversation))
     assert "Cannot restart conversation talk" in refused
     names = set(offered(supervisor, message))

@@ -93,7 +93,7 @@ def test_the_history_of_a_link_says_that_the_partner_started_again(
     link = InboundLink.objects.get(partner=world.here)
     page = reverse("admin:msh_inboundlink_change", args=[link.pk])
     (row,) = table_of(administrator, page, "Link history").rows
-    assert "the peer started its numbers again at 1, the last accepted was 2" in str(row)
+    assert "the partner restarted its numbers at 1; the last accepted number was 2" in str(row)
 
 
 def page_of(client: Client, link: InboundLink) -> str:

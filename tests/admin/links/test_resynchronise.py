@@ -28,7 +28,7 @@ def test_both_sides_are_shown_before_they_are_repaired(
     monkeypatch.setattr(resynchronise, "enquire", lambda *_: LinkStatus(None, ""))
 
     page = supervisor.get(address("resynchronise", world.link)).content.decode()
-    assert "The numbers agree: the partner expects 1, and that is the next one." in page
+    assert "The numbers agree: the partner expects 1, which is our next number." in page
     assert world.link.state == "suspended"
 
     assert "sequence numbers in sync" in messages_of(use(supervisor, "resynchronise", world.link))

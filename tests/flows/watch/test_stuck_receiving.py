@@ -99,8 +99,8 @@ def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
 
     assert watch.find_stuck() == 1
 
-    assert "an Acknowledgement is pending since" in stuck_detail(world)
-    assert stuck_detail(world).endswith("tried 60 times: 503 closed")
+    assert "an Acknowledgement has been pending since" in stuck_detail(world)
+    assert stuck_detail(world).endswith("after 60 attempts the last answer is: 503 closed")
     pending.update(pending=0)
     assert watch.find_stuck() == 0
 

@@ -105,7 +105,7 @@ def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
     world.submit()
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 1
-    assert "a queue, nothing in flight" in Incident.objects.get().detail
+    assert "messages are queued, but none is in flight" in Incident.objects.get().detail
 
 
 def test_a_link_to_a_partner_that_was_moved_is_not_stuck(settings: Settings) -> None:

@@ -80,7 +80,9 @@ def test_what_is_wrong_with_the_message_goes_before_our_own_limits() -> None:
 
 
 ORDERED = Terms(ordered=True)
-LACKS = refused(ErrorCode.INCONSISTENT, "the agreement is ordered, the message has no number")
+LACKS = refused(
+    ErrorCode.INCONSISTENT, "the agreement requires MessageOrder, which the message does not have"
+)
 NEEDS = "MessageOrder needs AckRequested and DuplicateElimination"
 SYNC = "MessageOrder and SyncReply cannot be combined"
 WITH = replace(NEW, order=Order(3))
@@ -90,7 +92,11 @@ TAKEN = (do.Accept(None, None), do.QueueAck())
 @pytest.mark.parametrize(
     ("event", "terms", "effects"),
     [
-        (WITH, TERMS, refused(ErrorCode.NOT_SUPPORTED, "the agreement is not ordered")),
+        (
+            WITH,
+            TERMS,
+            refused(ErrorCode.NOT_SUPPORTED, "the agreement does not allow MessageOrder"),
+        ),
         (WITH, Terms(lenient_order=True), TAKEN),
         (NEW, ORDERED, LACKS),
         (NEW, replace(ORDERED, lenient_order=True), TAKEN),

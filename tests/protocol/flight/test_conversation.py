@@ -117,10 +117,10 @@ def refusal(text: str, code: ErrorCode) -> tuple[do.ConversationEffect, ...]:
     return do.QueueError(code, Field.SEQUENCE_NUMBER, text), do.KeepRefusal()
 
 
-STALE = "number 6 is below the next, 7, and its MessageId is new"
-FAR = "number 50000008 is below the next, 7, and its MessageId is new"
+STALE = "number 6 is below the next number, 7, and its MessageId is unknown"
+FAR = "number 50000008 is below the next number, 7, and its MessageId is unknown"
 CONFLICT = "number 9 was accepted before for another MessageId"
-ODD = "Reset needs number 0, this has 3"
+ODD = "Reset requires number 0, but the number is 3"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ ODD = "Reset needs number 0, this has 3"
                 do.QueueError(
                     ErrorCode.INCONSISTENT,
                     Field.SEQUENCE_NUMBER,
-                    "Reset while 1 messages wait for number 7",
+                    "Reset is not possible while 1 message waits for number 7",
                 ),
             ),
         ),
@@ -155,7 +155,7 @@ def test_number_that_cannot_be(
 @pytest.mark.parametrize("next_number", [7, 0])
 def test_reset_of_a_conversation_that_has_begun_is_taken_and_shown(next_number: int) -> None:
     """EB-129."""
-    detail = f"conversation restarted by its partner, number {next_number} was expected"
+    detail = f"the partner restarted the conversation; number {next_number} was expected"
     incident = do.OpenIncident(IncidentKind.ORDER_RESTARTED, "m", detail)
     assert comes(conversation(next_number), RESET) == (
         conversation(1),
@@ -176,7 +176,7 @@ def test_reset_waits_until_everything_is_delivered() -> None:
 def test_only_a_hundred_are_held() -> None:
     """EB-131: and the one that fills the hole is taken."""
     before = conversation(7, *range(8, 8 + HELD_LIMIT), due=EARLIER)
-    text = "100 messages wait for number 7"
+    text = "100 messages wait for number 7 already: send that one first"
     error = do.QueueError(ErrorCode.DELIVERY_FAILURE, Field.SEQUENCE_NUMBER, text)
     assert comes(before, Order(108)) == (before, (error,))
     assert comes(before, Order(7))[0] == conversation(108)
@@ -249,7 +249,7 @@ def test_position(before: Conversation, order: Order, where: Position) -> None:
 def test_hole_that_does_not_fill_calls_an_operator(due: float, called: bool) -> None:
     """EB-130, EB-132. A time farther away than two horizons: the clock was set back (D13)."""
     before = conversation(7, 9, 10, due=after(due))
-    detail = "number 7 is missing, 2 messages wait for it"
+    detail = "number 7 is missing: 2 messages wait for number 7"
     expected: Outcome = (
         (conversation(7, 9, 10, called=True), (do.OpenIncident(MISSING, "", detail),))
         if called

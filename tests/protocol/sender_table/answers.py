@@ -22,14 +22,14 @@ from .lanes import (
 COMPLETED = (do.Complete("m7"), do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m7"))
 
 HELD = becomes(
-    do.Note("m7", "TransientError, asked for 30 s"),
+    do.Note("m7", "TransientError, wait asked for: 30 s"),
     state=LaneState.TRANSIENT,
     in_flight=flying(transients=2),
     due=after(30),
     unsent=False,
 )
 PROBE_HELD = becomes(
-    do.Note("m7", "TransientError, asked for 30 s"),
+    do.Note("m7", "TransientError, wait asked for: 30 s"),
     do.ResolveIncidents(),
     state=LaneState.TRANSIENT,
     in_flight=flying(retries_spent=0, transients=1, transient_since=NOW),
@@ -38,7 +38,7 @@ PROBE_HELD = becomes(
 )
 TOO_OFTEN = suspends(
     IncidentKind.TRANSIENT_LIMIT,
-    "6 TransientErrors since 2026-03-01 11:59:30+00:00",
+    "6 TransientErrors since 2026-03-01 11:59:30 UTC",
     in_flight=flying(transients=6),
 )
 
@@ -146,7 +146,9 @@ ANSWERS = (
     Row(
         "Ack of an unknown id",
         on.AckOfUnknownReceived("x1"),
-        everywhere(becomes(do.Note("x1", "Acknowledgement of a message we never sent"))),
+        everywhere(
+            becomes(do.Note("x1", "Acknowledgement of a message that was never sent from here"))
+        ),
         proves=("000-014",),
     ),
     Row(

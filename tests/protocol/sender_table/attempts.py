@@ -24,7 +24,7 @@ from .lanes import (
 BUDGET_SPENT = flying(retries_spent=3, transient_since=after(-600))
 PROBE = flying(retries_spent=4)
 WARNS = replace(TERMS, early_warning=2)
-CEILING = "1 TransientErrors since 2026-03-01 11:50:00+00:00"
+CEILING = "1 TransientErrors since 2026-03-01 11:50:00 UTC"
 
 ATTEMPTS = (
     Row("message submitted", on.MessageSubmitted(), everywhere(SAME), proves=("000-017",)),

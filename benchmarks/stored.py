@@ -12,10 +12,12 @@ import psycopg
 
 from .msh import Msh
 from .report import tell
-from .rows import clone, database_size, require_space, reset_ids
+from .rows import clone, database_size, require_space, reset_ids, without_indexes
 
 AT_ONCE = 200_000
 """Messages of one statement."""
+WITH_INDEXES = 1.45
+"""What rows and indexes take, as a multiple of what the rows take."""
 _NEW_ID = "{base} + (n - 1) * {links} + template.place"
 _MESSAGE_ID = f"md5(({_NEW_ID})::text)::uuid::text"
 _AT = "now() - interval '32 days' + n * {links} * interval '30 days' / {messages}"
@@ -136,6 +138,16 @@ class _Filling:
 
     def run(self) -> None:
         self._choose_templates()
+        self._keep_copied_rows()
+        with without_indexes(self._connection, (self._side.messages, *self._side.children)):
+            self._make()
+        for table in (self._side.messages, *self._side.children):
+            reset_ids(self._connection, table)
+            tell(f"{self._msh.folder.name}: vacuuming {table}")
+            self._connection.execute(f"VACUUM (ANALYZE) {table}".encode())
+        self._connection.execute("CHECKPOINT")
+
+    def _make(self) -> None:
         rounds = max(1, self._messages // self._links)
         step = max(1, AT_ONCE // self._links)
         before = database_size(self._msh)
@@ -144,15 +156,11 @@ class _Filling:
             self._insert(first, last)
             if first == 1 and last < rounds:
                 each = (database_size(self._msh) - before) / last
-                tell(f"{self._msh.folder.name}: {each / self._links:,.0f} bytes for a message")
+                size = f"{each / self._links:,.0f} bytes for a message, without indexes"
+                tell(f"{self._msh.folder.name}: {size}")
                 what = f"{self._messages:,} messages {self._direction}"
-                require_space(self._msh, each * (rounds - last), what)
+                require_space(self._msh, each * WITH_INDEXES * (rounds - last), what)
             tell(f"{self._msh.folder.name}: {last * self._links:,} messages made")
-        for table in (self._side.messages, *self._side.children):
-            reset_ids(self._connection, table)
-            tell(f"{self._msh.folder.name}: vacuuming {table}")
-            self._connection.execute(f"VACUUM (ANALYZE) {table}".encode())
-        self._connection.execute("CHECKPOINT")
 
     def _choose_templates(self) -> None:
         """The last message of each link with which all is done."""
@@ -177,9 +185,28 @@ class _Filling:
         self._links = int(found[1])
         self._given |= {"base": found[0], "links": self._links, "numbered": found[2]}
 
+    def _keep_copied_rows(self) -> None:
+        """What is copied, found while there are indexes: temporary table `copied_TABLE`."""
+        messages = self._side.messages
+        self._connection.execute(
+            f"""
+            CREATE TEMP TABLE copied_{messages} AS
+            SELECT message.* FROM template JOIN {messages} message USING (id)
+            """.encode()
+        )
+        for table, (condition, _) in self._side.children.items():
+            self._connection.execute(
+                f"""
+                CREATE TEMP TABLE copied_{table} AS
+                SELECT "row".* FROM copied_{messages} message
+                JOIN {table} "row" ON {condition.format_map(self._given)}
+                """.encode()
+            )
+
     def _insert(self, first: int, last: int) -> None:
         numbers = f"CROSS JOIN generate_series({first}, {last}) n"
-        rows = f'FROM template JOIN {self._side.messages} "row" USING (id) {numbers} ORDER BY n'
+        copied = f"template JOIN copied_{self._side.messages}"
+        rows = f'FROM {copied} "row" USING (id) {numbers} ORDER BY n'
         common = {
             "id": _NEW_ID,
             "message_id": _MESSAGE_ID,
@@ -194,11 +221,11 @@ class _Filling:
             self._filled({**common, **self._side.values}),
         )
         for table, (condition, values) in self._side.children.items():
-            rows = (
-                f"FROM template JOIN {self._side.messages} message USING (id)"
-                f' JOIN {table} "row" ON {condition.format_map(self._given)} {numbers} ORDER BY n'
+            belongs = condition.format_map(self._given)
+            child = f'{copied} message USING (id) JOIN copied_{table} "row" ON {belongs}'
+            clone(
+                self._connection, table, f"FROM {child} {numbers} ORDER BY n", self._filled(values)
             )
-            clone(self._connection, table, rows, self._filled(values))
 
     def _filled(self, values: Mapping[str, str]) -> dict[str, str]:
         return {name: value.format_map(self._given) for name, value in values.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import sequence
 
@@ -43,3 +44,18 @@ class LinkStatus:
     def acknowledges(self, message_id: str) -> bool:
         """Whether it proves by its word what an Acknowledgement of this message would."""
         return self.has(message_id) is True and message_id not in self.withheld
+
+
+def as_typed(theirs: LinkStatus) -> dict[str, object]:
+    """What an operator typed in, as values of JSON."""
+    return {
+        "accepted_number": theirs.accepted_number,
+        "accepted_message_id": theirs.accepted_message_id,
+        "known": dict(theirs.known),
+    }
+
+
+def of_typed(stored: Mapping[str, Any]) -> LinkStatus:
+    return LinkStatus(
+        stored["accepted_number"], stored["accepted_message_id"], known=stored["known"]
+    )

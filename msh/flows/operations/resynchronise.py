@@ -6,7 +6,6 @@ by `apply`, on a suspended link, from rows that are read under its lock.
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
@@ -29,7 +28,7 @@ from msh.models import (
     OutboundState,
     place_of,
 )
-from msh.protocol import receiver
+from msh.protocol import link_status, receiver
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
     AckReceived,
@@ -143,7 +142,7 @@ def _confirmed(
     if made.repair is not Repair.REWIND:
         return nullcontext()
     said = f"the partner accepted {theirs.accepted_number or 'nothing'}"
-    typed = None if was_asked(theirs) else stored_status(theirs)
+    typed = None if was_asked(theirs) else link_status.as_typed(theirs)
     parameters = {"partner": partner.pk, "typed": typed}
     facts = f"{said} {theirs.accepted_message_id}; {comparison.agreed}"
     act = Act(Verb.REWIND, "rewind", parameters, facts)
@@ -153,21 +152,6 @@ def _confirmed(
 def was_asked(theirs: LinkStatus) -> bool:
     """Whether an MSH said it: it says what it sends next, an operator does not."""
     return theirs.next_number is not None
-
-
-def status_stored(stored: dict[str, Any]) -> LinkStatus:
-    return LinkStatus(
-        stored["accepted_number"], stored["accepted_message_id"], known=stored["known"]
-    )
-
-
-def stored_status(theirs: LinkStatus) -> dict[str, object]:
-    """What an operator typed in, as values of JSON."""
-    return {
-        "accepted_number": theirs.accepted_number,
-        "accepted_message_id": theirs.accepted_message_id,
-        "known": dict(theirs.known),
-    }
 
 
 def _check_agreed(comparison: Comparison, agreed: str, only: Repair | None) -> None:

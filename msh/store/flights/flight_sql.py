@@ -2,7 +2,7 @@
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
-from msh.store.sending.message_sql import inserting
+from msh.store.sending.submission_sql import inserting
 
 from .gate_sql import IS_HERE, LINK_IS_HERE
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy

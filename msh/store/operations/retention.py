@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
 
 from msh.models import PruneRun
-from msh.store.engine import USE_INDEX_ORDER, run
+from msh.store.engine import USE_INDEX_ORDER, Key, Statement, Write, run
 
 from . import retention_sql
 from .retention_sql import Age, Removal
@@ -74,18 +74,48 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     return Batch(len(keys), rows[-1].id if len(rows) == limit else window.last)
 
 
+# A lease, not a lock of the session: behind a pooler of transactions the session is not ours. One
+# that ends later than any lease can was taken before the clock was set back. Given by the time at
+# which a statement begins and compared with the time now, for a statement may have waited.
+_CLAIM_RUN = Statement(
+    """
+    INSERT INTO msh_prunerun (id, holder, leased_until)
+    VALUES (1, %(holder)s, statement_timestamp() + %(lease)s)
+    ON CONFLICT (id) DO UPDATE
+    SET holder = EXCLUDED.holder, leased_until = EXCLUDED.leased_until
+    WHERE msh_prunerun.holder IS NULL
+       OR msh_prunerun.leased_until
+          NOT BETWEEN clock_timestamp() AND clock_timestamp() + %(lease)s
+    RETURNING id
+    """,
+    Key,
+)
+_RENEW_RUN = Statement(
+    """
+    UPDATE msh_prunerun SET leased_until = statement_timestamp() + %(lease)s
+    WHERE id = 1 AND holder = %(holder)s
+    RETURNING id
+    """,
+    Key,
+)
+_RELEASE_RUN = Write("""
+    UPDATE msh_prunerun SET holder = NULL, leased_until = NULL
+    WHERE id = 1 AND holder = %(holder)s
+""")
+
+
 def claim_run(holder: UUID, lease: timedelta) -> bool:
     """False if another run holds its lease. Needs no transaction."""
-    return bool(run(retention_sql.CLAIM_RUN(holder=holder, lease=lease))[0])
+    return bool(run(_CLAIM_RUN(holder=holder, lease=lease))[0])
 
 
 def renew_run(holder: UUID, lease: timedelta) -> bool:
     """False if the lease has passed and another run has claimed it."""
-    return bool(run(retention_sql.RENEW_RUN(holder=holder, lease=lease))[0])
+    return bool(run(_RENEW_RUN(holder=holder, lease=lease))[0])
 
 
 def release_run(holder: UUID) -> None:
-    run(retention_sql.RELEASE_RUN(holder=holder))
+    run(_RELEASE_RUN(holder=holder))
 
 
 def note_run() -> None:

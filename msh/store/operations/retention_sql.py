@@ -204,35 +204,6 @@ _KINDS = {
     ),
 }
 
-# A lease, not a lock of the session: behind a pooler of transactions the session is not ours. One
-# that ends later than any lease can was taken before the clock was set back. Given by the time at
-# which a statement begins and compared with the time now, for a statement may have waited.
-CLAIM_RUN = Statement(
-    """
-    INSERT INTO msh_prunerun (id, holder, leased_until)
-    VALUES (1, %(holder)s, statement_timestamp() + %(lease)s)
-    ON CONFLICT (id) DO UPDATE
-    SET holder = EXCLUDED.holder, leased_until = EXCLUDED.leased_until
-    WHERE msh_prunerun.holder IS NULL
-       OR msh_prunerun.leased_until
-          NOT BETWEEN clock_timestamp() AND clock_timestamp() + %(lease)s
-    RETURNING id
-    """,
-    Key,
-)
-RENEW_RUN = Statement(
-    """
-    UPDATE msh_prunerun SET leased_until = statement_timestamp() + %(lease)s
-    WHERE id = 1 AND holder = %(holder)s
-    RETURNING id
-    """,
-    Key,
-)
-RELEASE_RUN = Write("""
-    UPDATE msh_prunerun SET holder = NULL, leased_until = NULL
-    WHERE id = 1 AND holder = %(holder)s
-""")
-
 
 def kinds(*, heard: bool) -> Mapping[str, Removal]:
     """What may be removed, by its name, in the order in which it is: the history of a message goes

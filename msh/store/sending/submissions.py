@@ -12,10 +12,11 @@ from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import best_effort_sql, bulk_sql, message_sql
+from . import best_effort_sql, bulk_sql, message_sql, submission_sql
 from .best_effort_sql import BestEffortRow
 from .bulk_sql import Parents
-from .message_sql import CopyRow, Inserted
+from .message_sql import CopyRow
+from .submission_sql import Inserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def insert_message(
         "service_type": message.service_type,
         **_columns(payloads, parts),
     }
-    insert = message_sql.INSERT
+    insert = submission_sql.INSERT
     if message.flies:
         message.state, insert = OutboundState.FLYING, flight_sql.INSERT
     (rows,) = run(insert(**values))

@@ -20,6 +20,7 @@ from msh.flows.operations.conversation_actions import (
 from msh.flows.operations.link_actions import CANCEL_QUEUE, EXPECT, RESET_SEQUENCE, REWIND
 from msh.flows.operations.many import cancel_queue
 from msh.models import OutboundLink, OutboundMessage
+from msh.protocol import link_status
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
@@ -50,7 +51,7 @@ def _reset(values: Values, asked: object, actor: Actor) -> str:
 def _ask_partner(values: Values) -> Any:
     """What it says now: the facts of the request have what it said then."""
     if values["typed"] is not None:
-        return resynchronise.status_stored(values["typed"])
+        return link_status.of_typed(values["typed"])
     return resynchronise.ask(_partner(values))
 
 

@@ -1,0 +1,75 @@
+"""The statement that stores a new message."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msh.store.engine import Statement
+from msh.store.history import insert_one
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """`is_behind`: others are queued before it on its link."""
+
+    id: int
+    link_id: int
+    submitted_at: datetime
+    is_behind: bool
+
+
+_MESSAGE_SUBMITTED = insert_one(
+    at="submitted_at",
+    partner_id="%(partner_id)s",
+    direction="'out'",
+    message_id="%(message_id)s",
+    event="'MessageSubmitted'",
+    to_state="'queued'",
+)
+
+
+# No row without a link in use, none for a MessageId that is known, none of an application where
+# an operator has closed the partner to them: what is forwarded is no application's. There are no
+# foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
+def inserting(state: str, also: str = "") -> Statement[Inserted]:
+    """A new message in this state. `also`: what else is inserted for it, as a CTE."""
+    return Statement(
+        f"""
+    WITH message AS (
+        INSERT INTO msh_outboundmessage
+            (link_id, agreement_id, message_id, semantics, state, conversation_id,
+             service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
+             boundary, forwards_id, from_role, to_role, service_type)
+        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, {state},
+               %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
+               statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards,
+               %(from_role)s, %(to_role)s, %(service_type)s
+        FROM (SELECT %(forwards_id)s::bigint AS forwards) given, msh_outboundlink link
+        JOIN partners_partner partner ON partner.id = link.partner_id
+        JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
+        WHERE link.partner_id = %(partner_id)s AND partner.in_use
+          AND (partner.accepts OR given.forwards IS NOT NULL)
+        FOR KEY SHARE OF link, agreement
+        ON CONFLICT (link_id, message_id) DO NOTHING
+        RETURNING id, link_id, submitted_at),
+    {also}
+    parts AS (
+        INSERT INTO msh_outboundpayload
+            (message_id, position, content_type, content_id, label, description, wire)
+        SELECT message.id, part.*
+        FROM message,
+             unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                    %(labels)s::text[], %(descriptions)s::text[], %(wires)s::bytea[]) part),
+    entry AS (
+        {_MESSAGE_SUBMITTED} FROM message)
+    SELECT id, link_id, submitted_at,
+           EXISTS (
+               SELECT FROM msh_outboundmessage earlier
+               WHERE earlier.link_id = message.link_id AND earlier.state = 'queued'
+                 AND earlier.semantics = 'OnceAndOnlyOnce') AS is_behind
+    FROM message
+    """,
+        Inserted,
+    )
+
+
+INSERT = inserting("'queued'")

@@ -205,9 +205,14 @@ def test_many_are_decided_at_once(operator: Client) -> None:
     messages = parked()
     keys = [delivery_of(message).pk for message in messages]
     asked = operator.post(LIST, {"action": "decide_in_bulk", "_selected_action": keys})
-    assert "Decide on 3 deliveries" in asked.content.decode()
+    html = asked.content.decode()
+    assert "Decide on 3 deliveries</h2>" in html
+    for message in messages:
+        assert f"{message.message_id}</bdi></a>" in html
+    assert '<textarea name="reason"' in html
+    assert "border" in asked.context["form"].fields["reason"].widget.attrs["class"]
     assert {state_of(message) for message in messages} == {("parked", "parked")}
-    operator.post(
+    decided = operator.post(
         LIST,
         {
             "action": "decide_in_bulk",
@@ -215,9 +220,27 @@ def test_many_are_decided_at_once(operator: Client) -> None:
             "decision": "mark-completed",
             "reason": "they have them",
         },
-    )
+        follow=True,
+    ).content.decode()
+    assert "Mark completed: 3 done. See what became of " in decided
+    for key in keys:
+        assert f"delivery {key}</bdi></a>" in decided
     assert {state_of(message) for message in messages} == {("delivered", "completed")}
     assert History.objects.filter(actor="ann", detail__contains="they have them").count() == 3
+
+
+def test_only_what_is_named_can_be_selected_at_once(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has counted what is on the other pages."""
+    parked(2)
+    html = operator.get(LIST).content.decode()
+    assert "9999999999" not in html
+    assert "Select all matching" not in html
+    monkeypatch.setattr("msh.admin.deliveries.delivery.DeliveryAdmin.list_per_page", 1)
+    html = operator.get(LIST).content.decode()
+    assert "9999999999" not in html
+    assert f"Select all matching deliveries, at most {BULK_LIMIT}" in html
 
 
 def test_a_consumer_is_made_in_the_console(admin_client: Client) -> None:

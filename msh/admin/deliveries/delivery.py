@@ -8,8 +8,11 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
@@ -26,22 +29,42 @@ from .delivery_head import headline_of
 
 BULK_LIMIT = 10_000
 """Deliveries in one decision, at most."""
+LISTED = 100
+"""Of them, on the page of the decision."""
+LINKED = 20
+"""Of them, in the message that says what was done."""
 
 
 def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) -> None:
     outcome = decide(keys, decision, Actor(request.user.get_username(), reason))
     if outcome.done:
-        messages.success(request, f"{DECISIONS[decision].title}: {len(outcome.done)} done.")
+        done = f"{DECISIONS[decision].title}: {len(outcome.done)} done."
+        messages.success(request, format_html("{} {}", done, _links(outcome.done)))
     for refused in outcome.refused[:20]:
         messages.error(request, refused)
     if len(outcome.refused) > 20:
         messages.error(request, f"{len(outcome.refused) - 20} more were refused.")
 
 
+def _links(keys: Sequence[int]) -> SafeString:
+    """To what was decided: the filters of the list may not select it any more."""
+    shown = [Delivery(pk=key) for key in keys[:LINKED]]
+    links = format_html_join(
+        ", ", "{}", ((markup.link_to(one, f"delivery {one.pk}"),) for one in shown)
+    )
+    others = len(keys) - len(shown)
+    more = f" and {others} more" if others else ""
+    return format_html("See what became of {}{}.", links, more)
+
+
 class BulkForm(forms.Form):
     """One decision with its reason, for the selected rows."""
 
-    reason = forms.CharField(max_length=REASON_LIMIT)
+    reason = forms.CharField(
+        max_length=REASON_LIMIT,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="Recorded in the history of each delivery with your name.",
+    )
 
     field_order = ("decision", "reason")
 
@@ -52,7 +75,9 @@ class BulkForm(forms.Form):
             (decision, f"{DECISIONS[decision].title} ({count})")
             for decision, count in possible.items()
         ]
-        self.fields["decision"] = forms.ChoiceField(choices=choices)
+        self.fields["decision"] = forms.ChoiceField(
+            choices=choices, widget=UnfoldAdminSelectWidget()
+        )
         self.order_fields(self.field_order)
 
 
@@ -71,6 +96,7 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
     actions = ("decide_in_bulk",)
+    bulk_limit = BULK_LIMIT
     operator_actions = (*DECISIONS.values(), Replay())
 
     @admin.action(description="Decide", permissions=["decide"])
@@ -90,16 +116,23 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
             return None
         if queryset.count() > BULK_LIMIT:
             messages.warning(request, f"Only the first {BULK_LIMIT} of them are included.")
-        return self._render_form(request, form, keys, possible)
+        return self._render_form(request, form, rows, possible)
 
     def _render_form(
-        self, request: HttpRequest, form: BulkForm, keys: list[int], possible: Mapping[str, int]
+        self,
+        request: HttpRequest,
+        form: BulkForm,
+        rows: Sequence[Delivery],
+        possible: Mapping[str, int],
     ) -> HttpResponse:
+        count = f"{len(rows)} deliver{'y' if len(rows) == 1 else 'ies'}"
         context = {
             **self.admin_site.each_context(request),
-            "title": f"Decide on {len(keys)} deliveries",
+            "title": f"Decide on {count}",
             "form": form,
-            "keys": keys,
+            "keys": [row.pk for row in rows],
+            "rows": [_described(row) for row in rows[:LISTED]],
+            "others": len(rows[LISTED:]),
             "decisions": [
                 (DECISIONS[decision].title, consequence_of_many(DECISIONS[decision]))
                 for decision in possible
@@ -144,6 +177,13 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     @display(description="Last error")
     def error(self, delivery: Delivery) -> str:
         return markup.verbatim(delivery.detail)
+
+
+def _described(row: Delivery) -> SafeString:
+    link = markup.link_to(row, row.message.message_id)
+    to = markup.in_words(f"from {row.message.link.partner} to consumer {row.consumer}")
+    state = markup.state_badge(row)
+    return format_html("{} {} {} {}", link, to, state, markup.verbatim(row.detail))
 
 
 def _possible(rows: Sequence[Delivery]) -> dict[str, int]:

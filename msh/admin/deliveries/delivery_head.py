@@ -6,9 +6,11 @@ from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.framework.headline import ALARM, Headline
-from msh.models import Delivery, InboundMessage, InboundState
+from msh.models import Delivery, Direction, History, InboundMessage, InboundState
 from msh.models.delivery import OPEN_TO_OPERATORS
+from msh.models.inbound import InboundMessageQuerySet
 from msh.protocol.kinds import DeliveryState
+from msh.store.history import ITSELF
 
 MOST = 1_000
 """Messages behind a delivery that are counted."""
@@ -45,6 +47,14 @@ _ADVICE = {
         " completed. If it does not, choose Run again.{resolver}"
     ),
 }
+_DECIDED = {
+    DeliveryState.COMPLETED: (
+        "Marked completed by {actor}. {consumer} has not reported that it has the message."
+    ),
+    DeliveryState.REJECTED: "Marked rejected by {actor}. It is not delivered again.",
+}
+"""An operator said so, and not the application."""
+_AGAIN = "Run again was requested: {consumer} gets the message now."
 _ASK = " With Ask resolver, {consumer} finds out itself."
 
 
@@ -60,8 +70,12 @@ def _replays(delivery: Delivery) -> list[tuple[str, object]]:
 def headline_of(delivery: Delivery) -> Headline:
     state = DeliveryState(delivery.state)
     sentence = _SENTENCES[state]
-    if delivery.replay_of_id and not delivery.attempt:
+    if actor := _decided_by(delivery):
+        sentence = _DECIDED[state]
+    elif delivery.replay_of_id and not delivery.attempt:
         sentence = "The message is delivered to {consumer} again, in its turn."
+    elif state == DeliveryState.FAILED and not delivery.failures:
+        sentence = _AGAIN
     message = delivery.message
     resolver = format_html(_ASK, consumer=_consumer(delivery)) if delivery.consumer.resolver else ""
     values = {
@@ -69,6 +83,7 @@ def headline_of(delivery: Delivery) -> Headline:
         "attempt": delivery.attempt,
         "message_id": markup.isolated(message.message_id),
         "resolver": resolver,
+        "actor": markup.in_words(actor),
     }
     behind = _behind(delivery)
     return Headline(
@@ -89,9 +104,38 @@ def headline_of(delivery: Delivery) -> Headline:
             ("Started", markup.time_of(delivery.started_at)),
             ("Ended", markup.time_of(delivery.ended_at)),
             ("Next attempt", markup.time_of(delivery.due)),
+            ("Behind it", _since(delivery)),
             ("Last error", markup.verbatim(delivery.detail)),
         ],
+        live=state in (DeliveryState.PROCESSING, DeliveryState.FAILED),
     )
+
+
+def _decided_by(delivery: Delivery) -> str:
+    """The operator whose decision ended it; empty if its application did."""
+    if delivery.state not in _DECIDED:
+        return ""
+    message = delivery.message
+    events = History.objects.filter(
+        message_id=message.message_id, partner=message.link.partner_id, direction=Direction.IN
+    )
+    name = "Replay" if delivery.replay_of_id else "Message"
+    ended = events.filter(
+        event__in=[f"{name}{what}" for what in ("Delivered", "Completed", "Rejected")],
+        at__gte=delivery.started_at,
+    ).order_by("pk")
+    actor = ended.values_list("actor", flat=True).first()
+    return "" if actor in (None, ITSELF.name) else str(actor)
+
+
+def _since(delivery: Delivery) -> str:
+    """What became of the messages that waited for it."""
+    if delivery.state not in _DECIDED or delivery.replay_of_id or not delivery.ended_at:
+        return ""
+    later = _behind_it(delivery.message)
+    done = later.filter(delivered_at__gte=delivery.ended_at)[:MOST].count()
+    left = _waiting(delivery.message)[:MOST].count()
+    return f"{done} delivered since, {left} not delivered yet" if done or left else ""
 
 
 def _consumer(delivery: Delivery) -> SafeString:
@@ -109,8 +153,12 @@ def _behind(delivery: Delivery) -> str:
     return f"{count} message{'s wait' if count != 1 else ' waits'} behind it." if count else ""
 
 
+def _behind_it(message: InboundMessage) -> InboundMessageQuerySet:
+    return InboundMessage.objects.filter(link=message.link_id, pk__gt=message.pk)
+
+
 def _waiting(message: InboundMessage) -> QuerySet[InboundMessage]:
-    others = InboundMessage.objects.filter(link=message.link_id, pk__gt=message.pk)
+    others = _behind_it(message)
     if message.ordered_in_id is None:
         return others.undelivered()
     return others.undelivered_in_order().filter(ordered_in=message.ordered_in_id)

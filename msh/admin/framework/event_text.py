@@ -10,6 +10,7 @@ from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.trace import IN_PROGRESS, Moment
 from msh.models import Direction
 from msh.protocol.attempt import AttemptOutcome
+from msh.store.history import ITSELF
 
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
@@ -120,6 +121,14 @@ _IN = {
     "StatusRequestReceived": "The partner asked for the status of a message",
     "Note": "Note",
 }
+_DECIDED = {
+    "MessageDelivered": "Marked completed by an operator",
+    "MessageRejected": "Marked rejected by an operator",
+    "ReplayCompleted": "The replay was marked completed by an operator",
+    "ReplayRejected": "The replay was marked rejected by an operator",
+    "RunAgainRequested": "Run again was requested",
+}
+"""The same events, if an operator and not the application is the source."""
 _BOTH = {
     "SecondPersonAsked": "A second person was asked to confirm",
     "SecondPersonConfirmed": "Confirmed by a second person and done",
@@ -186,6 +195,8 @@ def _sentence(moment: Moment) -> tuple[str, str]:
         return _polled(moment), moment.detail
     if _EARLY_WARNING in moment.detail:
         return "Operators were warned: retries are unlikely to help", ""
+    if moment.actor != ITSELF.name and moment.event in _DECIDED:
+        return _DECIDED[moment.event], moment.detail
     return event_text(moment.event, moment.direction), moment.detail
 
 

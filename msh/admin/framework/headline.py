@@ -13,13 +13,15 @@ ALARM = "suspended"
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`facts` are labels and values; those without a value are left out."""
+    """`facts` are labels and values; those without a value are left out. `live`: the page refreshes
+    itself."""
 
     badge: str
     sentence: str
     advice: str = ""
     tone: str = ""
     facts: Sequence[tuple[str, object]] = ()
+    live: bool = False
 
     @property
     def shown_facts(self) -> list[tuple[str, object]]:

@@ -156,7 +156,8 @@ class HeldDelivery:
                 state = InboundState.REJECTED if effect.rejected else InboundState.DELIVERED
                 name = "MessageRejected" if effect.rejected else "MessageDelivered"
                 text = f"{self.consumer.name}, attempt {self.value.attempt}"
-                text = f"{text}: {self.detail}" if self.detail else text
+                if self.detail and actor is ITSELF:  # else it is an error from before the decision
+                    text = f"{text}: {self.detail}"
                 return [
                     delivery_sql.LEAVE(key=self.message_key, state=state.value, at=self.now),
                     self._history(name, before, text, actor, to_state=state.value),
@@ -180,6 +181,7 @@ class HeldDelivery:
         *,
         to_state: str = "",
     ) -> Call[None]:
+        decided = self.consumer.name if actor is not ITSELF else ""
         row = HistoryRow(
             self.partner_id,
             "in",
@@ -189,7 +191,9 @@ class HeldDelivery:
                 InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
             ),
             to_state=to_state or self.value.state,
-            detail=history.with_reason(detail or f"{self.consumer.name}: {self.detail}", actor),
+            detail=history.with_reason(
+                detail or decided or f"{self.consumer.name}: {self.detail}", actor
+            ),
             actor=actor.name,
             at=self.now,
         )

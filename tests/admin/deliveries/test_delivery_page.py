@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
-from tests.admin.conftest import url
-from tests.delivery.desk import consumer, receive
+from tests.admin.conftest import url, use
+from tests.delivery import application
+from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -67,3 +69,56 @@ def test_a_parked_one_holds_nobody(administrator: Client) -> None:
     page = page_of(administrator, parked)
     assert "behind it are delivered without it" in page
     assert "wait behind it" not in page
+
+
+def refused(count: int = 2) -> Delivery:
+    """The first of so many messages, blocked by an error of its application."""
+    application.reset()
+
+    def refuse(message: InboundMessage) -> None:
+        raise ConnectionError("no listener")
+
+    consumer(ConsumerKind.IN_PROCESS, attempts=1, on_failure="block")
+    application.act = refuse
+    first, *_ = receive(make_world(), count)
+    Desk().settle()
+    application.reset()
+    return Delivery.objects.get(message=first)
+
+
+def rows_of(client: Client, row: Delivery) -> list[str]:
+    """Of the timeline, as text."""
+    (timeline,) = client.get(url(Delivery, "change", row.pk)).context["tables"]
+    return [" | ".join(strip_tags(str(cell)) for cell in cells) for cells in timeline.rows]
+
+
+def test_what_an_operator_marked_is_not_what_the_application_said(operator: Client) -> None:
+    one = refused()
+    use(operator, "mark_completed", one, "they booked it by hand")
+    page = page_of(operator, one)
+    assert "Marked completed by ann. consumer" in page
+    assert "has taken the message" not in page
+    assert "0 delivered since, 1 not delivered yet" in page
+    *_, started, _, marked = [row for row in rows_of(operator, one) if "Incident" not in row]
+    assert "Attempt 1 to deliver it started | processing" in started
+    assert "Marked completed by an operator | delivered | ann" in marked
+    assert marked.endswith("attempt 1; they booked it by hand")
+
+    Desk().settle()
+    assert "1 delivered since, 0 not delivered yet" in page_of(operator, one)
+
+
+def test_what_runs_again_is_not_what_failed(operator: Client) -> None:
+    one = refused(1)
+    use(operator, "run_again", one, "database back")
+    page = page_of(operator, one)
+    assert "Run again was requested: consumer" in page
+    assert 'hx-trigger="every 5s"' in page
+    (asked,) = (row for row in rows_of(operator, one) if "Run again" in row)
+    assert asked.endswith("database back")
+    assert "no listener" not in asked
+
+    Desk().settle()
+    page = page_of(operator, one)
+    assert "has taken the message" in page
+    assert 'hx-trigger="every 5s"' not in page

@@ -18,6 +18,7 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
+from msh.protocol.kinds import DeliveryState
 
 FIRST, LAST = 20, 180
 """Rows of the history that are shown one by one: a partner can make a million of one message."""
@@ -220,7 +221,7 @@ def _deliveries(message: InboundMessage) -> Iterator[Moment]:
             direction=Direction.IN,
             partner=message.link.partner.name,
             event=f"Delivery {delivery.attempt}",
-            to_state=delivery.state,
+            to_state=DeliveryState.PROCESSING if delivery.attempt else delivery.state,
             detail=f"to {delivery.consumer.name}{outside}",
         )
 

@@ -10,7 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command, find_commands
 from django.db import connection
 
+from msh.flows.receiving import link_status
 from msh.models import OutboundMessage
+from msh.protocol.link_status import LinkStatus
 from msh.standalone.__main__ import WITHOUT_CONSOLE
 from partners.models import Agreement, Partner
 from tests.exchange.machine import ROOT
@@ -116,3 +118,41 @@ def test_send_asks_for_the_partner_if_several_have_the_agreement(tmp_path: Path)
         call_command(*words, "x", str(order))
     call_command(*words, "t", "--partner", "other", str(order))
     assert OutboundMessage.objects.get().agreement.partner.name == "other"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            LinkStatus(
+                7, "m-7", 4, known={"m-6": True, "m-5": True, "m-8": False}, withheld=("m-5",)
+            ),
+            [
+                "acme accepted number 7 last, MessageId m-7.",
+                "Its next number to us is 4.",
+                "m-6: accepted",
+                "m-5: accepted, being forwarded, not acknowledged yet",
+                "m-8: not accepted",
+            ],
+        ),
+        (
+            LinkStatus(None, ""),
+            [
+                "acme has not accepted any message from us yet.",
+                "It did not report its next number to us.",
+            ],
+        ),
+    ],
+)
+def test_link_status_is_told_in_sentences(
+    status: LinkStatus,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The partner's answer is scripted: the enquiry itself is proven in tests/endpoint."""
+    Partner.objects.create(name="acme", uri="http://acme.example/ebxml/")
+    monkeypatch.setattr(link_status, "enquire", lambda *_: status)
+    call_command("link-status", "acme")
+    assert capsys.readouterr().out.splitlines() == said

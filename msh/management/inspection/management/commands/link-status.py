@@ -24,7 +24,9 @@ class Command(NameCommand):
             f"{name} accepted number {last} last, MessageId {status.accepted_message_id}."
             if last is not None
             else f"{name} has not accepted any message from us yet.",
-            f"Its next number to us is {status.coming}.",
+            f"Its next number to us is {status.coming}."
+            if status.coming is not None
+            else "It did not report its next number to us.",
             *(f"{message_id}: {_standing(status, message_id)}" for message_id in status.known),
         ]
         answer = {"partner": name, **asdict(status)}

@@ -1,12 +1,15 @@
 """The dashboard: suspended partners first, correct figures, heartbeats of the processes."""
 
+from datetime import timedelta
+
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from msh import health
-from msh.models import OutboundLink
+from msh.models import ApiToken, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.operations.operator_actions import open_missing_links
 from tests.admin.conftest import client_of, suspended_world, waiting_world
@@ -136,3 +139,16 @@ def test_without_the_rights_nothing_is_shown() -> None:
 
     assert world.there.name not in page
     assert "Ask an administrator for a role" in page
+
+
+def test_tokens_that_expire_are_named_under_the_figures(
+    administrator: Client, onlooker: Client
+) -> None:
+    user = User.objects.create_user("machine")
+    soon = timezone.now() + timedelta(days=1)
+    ApiToken.objects.create(name="shop", user=user, expires=soon, sha256="x", scopes=["read"])
+    page = administrator.get(PAGE).content.decode()
+    texts = ('id="figures"', "API tokens that expire", 'id="suspended"')
+    places = [page.index(text) for text in texts]
+    assert places == sorted(places)
+    assert "API tokens that expire" not in onlooker.get(PAGE).content.decode()

@@ -27,6 +27,7 @@ from msh.admin.links.advice import (
     with_last_answer,
 )
 from msh.admin.links.cancelling import with_cancelling
+from msh.admin.links.other_partner import hints, may_be_of_another
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.resynchronise import RESYNCHRONISE
 from msh.flows.operations.inspection.answers import Cause, Help
@@ -93,7 +94,8 @@ class Group:
     """Partners with the same cause. `answers`: (how many, text), the most frequent first.
     `longest` is down since `down_since`, the last one since `latest`; None if they are down since
     the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
-    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted."""
+    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted. `hints`:
+    whose answer names another partner."""
 
     count: int
     cause: Cause
@@ -107,6 +109,7 @@ class Group:
     queued: int
     largest: Member | None
     resume: str
+    hints: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,14 @@ def _group(
         total,
         by_queue[0] if by_queue[0].queued * len(links) > total else None,
         _resume(request, name) if Help.RESUME in cause.helps else "",
+        _hints(cause, links),
     )
+
+
+def _hints(cause: Cause, links: Sequence[Any]) -> Sequence[str]:
+    if not may_be_of_another(cause):
+        return ()
+    return hints([(link, last_words(link)) for link in links])[:FIRST_LINES]
 
 
 def _resume(request: HttpRequest, name: str) -> str:

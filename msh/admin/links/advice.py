@@ -31,6 +31,7 @@ from msh.protocol.lane import OPERATOR, LaneState
 
 from .lane_view import last_answer_of
 from .link_view import view_of
+from .other_partner import hints, may_be_of_another
 
 _NEEDS = {
     Help.RESUME: (link_actions.RESUME.permissions, "resume"),
@@ -123,9 +124,14 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
         return None
+    text = " ".join([*_other_partner(link, cause), cause.advice])
     return Advice(
-        cause.advice, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
+        text, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
     )
+
+
+def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
+    return hints([(link, last_words(link))]) if may_be_of_another(cause) else ()
 
 
 def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:

@@ -1,0 +1,42 @@
+"""An answer that names another partner: the addresses may be swapped."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from partners.models import Partner
+from tests.admin.links.test_advice import page_of, silent_world
+from tests.flows.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def refused_by(name: str, answer: str) -> World:
+    world = silent_world(401, f"401 {answer}")
+    Partner.objects.filter(pk=world.there.pk).update(name=name)
+    return world
+
+
+def test_a_refusal_that_names_another_partner_says_so(operator: Client) -> None:
+    aldgate = refused_by("aldgate", "this is eldridge - sender not registered")
+    eldridge = refused_by("eldridge", "this is aldgate - sender not registered")
+    halden = refused_by("halden", "token of halden at aldgate expired")
+    hint = "The answer of aldgate names partner eldridge: the address may be that of eldridge."
+    assert hint in page_of(operator, aldgate).content.decode()
+    assert "names partner aldgate" in page_of(operator, eldridge).content.decode()
+    assert "names partner" not in page_of(operator, halden).content.decode()
+
+    page = operator.get(reverse("admin:index"))
+    (group,) = page.context["suspended"].groups
+    assert group.count == 3
+    assert [one.split(":")[0] for one in group.hints] == [
+        "The answer of aldgate names partner eldridge",
+        "The answer of eldridge names partner aldgate",
+    ]
+    assert hint in page.content.decode()
+
+
+def test_another_failure_names_nobody(operator: Client) -> None:
+    refused_by("eldridge", "no")
+    down = silent_world(503, "503 eldridge is in maintenance")
+    assert "names partner" not in page_of(operator, down).content.decode()

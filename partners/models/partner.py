@@ -219,9 +219,8 @@ class Partner(models.Model):
 
     def is_pair(self, sender_uri: str, receiver_uri: str) -> bool:
         """Whether a RoutingHeader of a message from this partner names it and us (D16, D34)."""
-        return normalised(sender_uri) == self.uri_normalised and normalised(
-            receiver_uri
-        ) == normalised(self.our_uri_or_default)
+        theirs = normalised(sender_uri) == self.uri_normalised
+        return theirs and normalised(receiver_uri) == normalised(self.our_uri_or_default)
 
     def admits(self, address: str) -> bool:
         """Whether requests of this partner may come from the IP address `address`."""

@@ -14,7 +14,6 @@ from django.utils.dateparse import parse_datetime
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
-from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.partner_switches import ACCEPTING, DELIVERING
 from msh.models import (
     Consumer,
@@ -58,7 +57,7 @@ def left_on(request: HttpRequest) -> Sequence[LeftOn]:
     found = [
         *_switches(request, OutboundLink, Switch.ACCEPTS, "submissions are refused", accept),
         *_switches(request, InboundLink, Switch.DELIVERS, "deliveries are held", resume_deliveries),
-        *_suspended(request),
+        *_suspended(),
         *_consumers(request),
         *_windows(request),
     ]
@@ -93,8 +92,9 @@ def _switches(
         )
 
 
-def _suspended(request: HttpRequest) -> Iterator[LeftOn]:
-    """Not by a maintenance window: that ends it."""
+def _suspended() -> Iterator[LeftOn]:
+    """Not by a maintenance window: that ends it. What resumes them is in the table of suspended
+    partners: a page does not have the same button twice."""
     windows = MaintenanceWindow.objects.filter(
         partner=OuterRef("partner"),
         state=WindowState.RUNNING,
@@ -111,7 +111,6 @@ def _suspended(request: HttpRequest) -> Iterator[LeftOn]:
             link.suspended_since,
             by,
             reason,
-            _offers(request, link, RESUME),
         )
 
 

@@ -1,5 +1,6 @@
 """The dashboard lists what operators have stopped and nobody has started again."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -81,7 +82,11 @@ def test_a_link_suspended_by_an_operator_is_listed(operator: Client, world: Worl
     change_link.suspend(world.there, OLE)
     (one,) = shown(operator).values()
     assert (one.what, one.by, one.reason) == ("sending is suspended", "ole", "wrong prices")
-    assert [offer.action.name for offer in one.offers] == ["resume"]
+    change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=OLE)
+    page = operator.get(PAGE).content.decode()
+    assert "Submissions are refused" in page
+    ids = re.findall(r'id="([^"]+)"', page.partition('id="dashboard"')[2])
+    assert len(ids) == len(set(ids)), "the same button or link twice"
 
 
 @pytest.mark.parametrize(("days", "listed"), [(30, ["maintenance"]), (1, [])])

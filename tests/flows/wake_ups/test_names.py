@@ -1,0 +1,194 @@
+"""A wake-up names what was just stored: the worker reads these rows and does not search. The rows
+alone say what there is to do, and what is lost with a wake-up, the sweep finds."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from msh.flows import wake_up as wake_ups
+from msh.flows.names import EVERYTHING, NOTHING, Names, Ready
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp, wake_up
+from msh.models import OutboundLink
+from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.sending import polling
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import LARGE
+from msh.transport.carrier import Finished
+from tests.flows import byhand
+from tests.flows.wake_ups.conftest import in_use, names_of, taken
+from tests.flows.world import make_world
+from tests.sessions import in_another_session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_an_exchange_by_its_wake_ups_alone(
+    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+) -> None:
+    world = in_use()
+    named.clear()
+    for _ in range(2):
+        world.submit()
+    for number in (1, 2):
+        names = names_of(named)
+        partners = {*names.links, *(one.partner_id for one in names.ready)}
+        assert (partners, len(names.ready), names.all) == ({world.there.pk}, number - 1, False)
+        loop.round(names)
+        (copy,) = taken(loop)
+        world.hand_over(copy)
+        loop.take(Finished(copy, byhand.TRANSMITTED))
+        names = names_of(named)
+        assert (len(names.signals), names.all) == (1, False)
+        loop.round(names)
+        (ack,) = taken(loop)
+        world.hand_over(ack)
+        loop.take(Finished(ack, byhand.TRANSMITTED))
+        assert len(world.received()) == 2 + number
+
+    assert names_of(named) == NOTHING
+    assert world.link.state == "idle"
+
+
+def test_message_behind_others_wakes_nobody(named: list[dict[WakeUp, Names]]) -> None:
+    world = make_world()
+    world.submit()
+    assert names_of(named).links == {world.there.pk}
+
+    world.submit()
+    assert names_of(named) == NOTHING
+
+    world.settle()
+    names_of(named)
+    world.submit()
+    assert names_of(named).links == {world.there.pk}
+
+
+def test_message_behind_others_in_a_longer_transaction_is_named(
+    named: list[dict[WakeUp, Names]],
+) -> None:
+    """They may all have been sent when it is committed."""
+    world = make_world()
+    world.submit()
+    names_of(named)
+    with transaction.atomic():
+        world.submit()
+    assert names_of(named).links == {world.there.pk}
+
+
+def test_best_effort_message_is_looked_for(named: list[dict[WakeUp, Names]]) -> None:
+    make_world().submit(semantics=DeliverySemantics.BEST_EFFORT)
+    assert names_of(named) == EVERYTHING
+
+
+def test_named_link_that_another_holds_is_passed_over(loop: SendingLoop) -> None:
+    held, free = make_world(), make_world()
+    held.submit()
+    free.submit()
+    with transaction.atomic():
+        OutboundLinks.lock([held.there.pk])
+        in_another_session(lambda: loop.round(Names(frozenset({held.there.pk, free.there.pk}))))
+    assert [job.partner_id for job in taken(loop)] == [free.there.pk]
+
+
+def test_named_link_that_another_holds_is_neither_waited_for_nor_read() -> None:
+    held, free = make_world(), make_world()
+    held.submit()
+    free.submit()
+
+    def lock() -> set[int]:
+        with transaction.atomic():
+            return set(polling.lock_named((), [held.there.pk, free.there.pk]).links)
+
+    with transaction.atomic():
+        OutboundLinks.lock([held.there.pk])
+        assert in_another_session(lock) == {free.there.pk}
+
+
+def test_named_link_whose_copy_may_not_go_yet_sends_nothing(loop: SendingLoop) -> None:
+    world = make_world()
+    world.submit()
+    byhand.poll(byhand.Carrying(busy=frozenset({world.there.pk})))  # in flight, not sent
+    names = Names(frozenset({world.there.pk}))
+    OutboundLink.objects.update(due=timezone.now() + timedelta(seconds=5))
+    loop.round(names)
+    assert taken(loop) == []
+
+    OutboundLink.objects.update(due=timezone.now())
+    loop.round(names)
+    assert len(taken(loop)) == 1
+
+
+@pytest.mark.parametrize("state", ["idle", "waiting"])
+def test_what_is_next_is_read_with_the_link(state: str) -> None:
+    world, other = make_world(), make_world()
+    first, _ = world.submit(), world.submit()
+    other.submit()
+    if state == "waiting":
+        byhand.poll(byhand.Carrying(busy=frozenset({world.there.pk})))
+    with transaction.atomic():
+        work = polling.lock_named((), [world.there.pk])
+    assert [row.id for row in work.copies] == [first.pk]
+
+
+def test_large_message_is_not_read_before_it_has_a_place() -> None:
+    world = make_world()
+    world.submit("x" * LARGE)
+    with transaction.atomic():
+        work = polling.lock_named((), [world.there.pk])
+    assert (len(list(work.links)), work.copies) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        Names(frozenset({1, 22})),
+        Names(frozenset({1}), frozenset({3, 4})),
+        Names(flights=frozenset({9}), ready=frozenset({Ready(1, 2**31, 3, 4, 20.0, 85.25)})),
+        EVERYTHING,
+    ],
+)
+def test_names_survive_the_way(names: Names) -> None:
+    assert Names.of_token(names.token().encode()) == names
+
+
+@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l", b"r1:2"])
+def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
+    assert Names.of_token(token).all
+
+
+def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[WakeUp] = []
+    monkeypatch.setattr(wake_ups, "queue_task", tasks.append)
+    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
+
+    assert tasks[0] is WakeUp.TRANSMIT
+    assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
+    assert wake_ups.take_names(WakeUp.TRANSMIT) == NOTHING
+
+
+def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
+    keys = wake_ups.keys_of(WakeUp.TRANSMIT)
+    wake_ups._client().delete(*keys)
+
+    for partner_id in range(1, 200):
+        wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
+
+    assert wake_ups._client().llen(keys.tokens) == 101
+    assert wake_ups.take_names(WakeUp.TRANSMIT).all
+
+
+def test_wake_up_of_everything_needs_no_names(named: list[dict[WakeUp, Names]]) -> None:
+    wake_up(WakeUp.TRANSMIT, links=[1])
+    wake_up(WakeUp.DELIVER, signals=[2])
+    wake_up()
+    assert named == [
+        {WakeUp.TRANSMIT: EVERYTHING},
+        {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Names(signals=frozenset({2}))},
+    ]

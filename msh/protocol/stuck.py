@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from .kinds import DeliveryState
 from .lane import OPERATOR, Lane, LaneState
 
+HELD = "deliveries are held by an operator"
+
 
 def why_stuck(
     lane: Lane, moved_at: datetime | None, now: datetime, limit: timedelta, under_way: int = 0
@@ -55,7 +57,7 @@ class Undelivered:
     def why(self) -> str:
         since = _since(self.moved_at)
         if self.held:
-            return f"{since}: deliveries are held by an operator"
+            return f"{since}: {HELD}"
         if not self.enabled:
             return f"{since}: consumer {self.consumer} is switched off"
         if self.delivery is DeliveryState.NEW:

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from msh.models import Direction, Incident, IncidentNote
 from msh.models.history import SYSTEM
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.stuck import HELD
 from partners.models import Partner
 
 from . import history
@@ -159,6 +160,18 @@ def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) 
     """Open an incident once for each partner id whose link in this direction is stuck; resolve
     those of links that are not any more."""
     _note_condition(IncidentKind.STUCK, direction, reasons, now, "traffic resumed")
+
+
+def resolve_held(partner_id: int, actor: Actor) -> None:
+    """What was opened only because an operator held the deliveries of a partner. What is stuck for
+    another reason is found again."""
+    Incident.objects.filter(
+        partner=partner_id,
+        direction=Direction.IN,
+        kind=IncidentKind.STUCK,
+        detail__endswith=HELD,
+        resolved_at=None,
+    ).update(resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason)
 
 
 def open_stuck(direction: Direction) -> set[int]:

@@ -39,6 +39,8 @@ def set_switch(partner: Partner, switch: Switch, *, on: bool, actor: Actor) -> b
     other = Partner.objects.filter(pk=partner.pk, **{switch.value: not on})
     if not other.update(**{switch.value: on}):
         return False
+    if on and switch is Switch.DELIVERS:
+        incidents.resolve_held(partner.pk, actor)
     direction, event = SWITCHED[switch]
     before, after = ("off", "on") if on else ("on", "off")
     states = {"from_state": before, "to_state": after}

@@ -66,6 +66,22 @@ def test_deliveries_that_are_held_and_forgotten_are_stuck(settings: Settings) ->
     assert watch.find_stuck() == 1
     assert stuck_detail(world).endswith("deliveries are held by an operator")
 
+    change_link.switch(world.here, Switch.DELIVERS, on=True, actor=ANN)
+    resolved = Incident.objects.get(kind="stuck")
+    assert (resolved.resolved_by, resolved.resolution) == (ANN.name, ANN.reason)
+
+
+def test_what_is_stuck_for_another_reason_stays_open_when_deliveries_go_on(
+    settings: Settings,
+) -> None:
+    settings.MSH_STUCK_AFTER = 3600
+    consumer(ConsumerKind.PULL, enabled=False)
+    world, _ = arrived()
+    assert watch.find_stuck() == 1
+    change_link.switch(world.here, Switch.DELIVERS, on=False, actor=ANN)
+    change_link.switch(world.here, Switch.DELIVERS, on=True, actor=ANN)
+    assert Incident.objects.get(kind="stuck").resolved_at is None
+
 
 def test_a_consumer_that_is_switched_off_is_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600

@@ -6,8 +6,10 @@ from django import forms
 from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
+from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
+from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Details, ReasonForm
 from msh.admin.framework.time_format import format_time
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
@@ -102,9 +104,9 @@ class CancelQueue(ActionDialog[OutboundLink]):
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
         job = self.action.flow(row, actor, **form.action_fields)
-        return (
-            f"Bulk job {job.pk} cancels {job.total} messages. Its page shows what became of each."
-        )
+        link = markup.link_to(job, f"Bulk job {job.pk}")
+        text = "{} cancels {} messages. Its page shows what became of each."
+        return format_html(text, link, job.total)
 
 
 ACTIONS = (Cancel(), CancelQueue(), ResetSequence())

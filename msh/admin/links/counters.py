@@ -51,18 +51,20 @@ def growth(partner_id: int, queued: int, *, moves: bool) -> str:
     events = History.objects.filter(
         at__gte=Now() - RECENT, partner=partner_id, direction=Direction.OUT, subject="message"
     )
-    acknowledged = Q(to_state="acknowledged")
+    acknowledged, ended = Q(to_state="acknowledged"), Q(to_state__in=["sent", "failed"])
+    cancelled = Q(from_state="queued", to_state="cancelled")
     counted = events.aggregate(
         added=Count("pk", filter=Q(to_state="queued")),
-        started=Count("pk", filter=Q(from_state="queued") | Q(to_state__in=["sent", "failed"])),
+        started=Count("pk", filter=~cancelled & (Q(from_state="queued") | ended)),
+        cancelled=Count("pk", filter=cancelled),
         acknowledged=Count("pk", filter=acknowledged),
         first=Min("at", filter=acknowledged),
     )
     minutes = int(RECENT.total_seconds() // 60)
-    change = counted["added"] - counted["started"]
+    change = counted["added"] - counted["started"] - counted["cancelled"]
     growth = (
         f"{change:+d} in {minutes} min: {counted['added']} added, {counted['started']} sent for the"
-        f" first time or cancelled, {counted['acknowledged']} acknowledged"
+        f" first time, {counted['cancelled']} cancelled, {counted['acknowledged']} acknowledged"
     )
     if counted["first"] is None or not queued or not moves:
         return growth

@@ -11,6 +11,7 @@ from django.utils import timezone
 from msh.admin.framework.pages import Table
 from msh.admin.links.counters import forecast
 from msh.flows.operations import change_link
+from msh.flows.operations.cancel import cancel
 from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
@@ -152,8 +153,14 @@ def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
 
     page = page_of(viewer, world)
 
-    assert "+2 in 10 min: 3 added, 1 sent for the first time or cancelled, 0 acknowledged" in page
+    assert "+2 in 10 min: 3 added, 1 sent for the first time, 0 cancelled, 0 acknowledged" in page
     assert "out: number 1 in flight, then 2" in page
+
+    queued = OutboundMessage.objects.filter(state="queued").first()
+    assert queued is not None
+    cancel(queued, None, Actor("ole", "wrong prices"))
+    counted = "+1 in 10 min: 3 added, 1 sent for the first time, 1 cancelled, 0 acknowledged"
+    assert counted in page_of(viewer, world)
     assert "in: last accepted 41, expecting 42" in page
 
 

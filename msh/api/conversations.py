@@ -73,7 +73,7 @@ class InboundConversationDocument(ConversationDocument):
     due = serializers.DateTimeField(
         allow_null=True, help_text="When an operator is called for the missing message."
     )
-    called = serializers.BooleanField(help_text="An operator was called for it.")
+    called = serializers.BooleanField(help_text="An incident was opened for it.")
     last_at = serializers.DateTimeField(help_text="Its last change.")
 
 

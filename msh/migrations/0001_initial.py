@@ -494,8 +494,8 @@ class Migration(migrations.Migration):
                 ('role', models.ForeignKey(blank=True, help_text='Mail: also every active user with this role who has an e-mail address.', null=True, on_delete=django.db.models.deletion.PROTECT, to='auth.group')),
             ],
             options={
-                'verbose_name': 'recipient of alerts',
-                'verbose_name_plural': 'recipients of alerts',
+                'verbose_name': 'alert recipient',
+                'verbose_name_plural': 'alert recipients',
                 'ordering': ['step', 'name'],
                 'constraints': [
                     models.CheckConstraint(condition=models.Q(models.Q(('quiet_from', None), ('quiet_until', None)), models.Q(('quiet_from__isnull', False), ('quiet_until__isnull', False)), _connector='OR'), name='alert_recipient_quiet_both', violation_error_message='Enter both the beginning and the end of the quiet hours.'),
@@ -554,6 +554,7 @@ class Migration(migrations.Migration):
                 ('recipient', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='msh.alertrecipient')),
             ],
             options={
+                'verbose_name': 'alert',
                 'ordering': ['-id'],
                 'indexes': [
                     models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),

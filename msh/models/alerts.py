@@ -158,8 +158,8 @@ class AlertRecipient(models.Model):
 
     class Meta:
         ordering = ["step", "name"]
-        verbose_name = "recipient of alerts"
-        verbose_name_plural = "recipients of alerts"
+        verbose_name = "alert recipient"
+        verbose_name_plural = "alert recipients"
         constraints = [
             models.CheckConstraint(
                 condition=Q(quiet_from=None, quiet_until=None)

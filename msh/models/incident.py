@@ -125,6 +125,7 @@ class OperatorNotice(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = "alert"
         indexes = [
             models.Index(
                 fields=["due"],

@@ -46,8 +46,8 @@ def _kept() -> Iterator[tuple[str, str, _Replace]]:
     places: list[tuple[str, Manager[Any], str]] = [
         ("partner", Partner.objects, "outgoing_secret"),
         ("consumer", Consumer.objects, "secret"),
-        ("recipient of alerts", AlertRecipient.objects, "url_secret"),
-        ("recipient of alerts", AlertRecipient.objects, "key_secret"),
+        ("alert recipient", AlertRecipient.objects, "url_secret"),
+        ("alert recipient", AlertRecipient.objects, "key_secret"),
     ]
     for what, objects, column in places:
         rows = objects.exclude(**{column: ""}).order_by("pk").values_list("pk", "name", column)

@@ -14,6 +14,7 @@ from msh import health
 from msh.admin.framework import markup
 from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.bulk_job import start_url
+from msh.admin.incidents.operator_notice import failing
 from msh.admin.links.outbound_link import URGENCY
 from msh.admin.setup.api_token import expiring, expiry_of
 from msh.admin.statistics import charts
@@ -67,6 +68,7 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "left_on": left_on(request),
         "asked": waiting(),
         "tokens": _tokens(request),
+        "failing": failing() if request.user.has_perm("msh.view_operatornotice") else None,
         "incidents": others,
         "other_incidents": other_count,
         "charts": _charts(now),

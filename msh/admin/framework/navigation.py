@@ -74,7 +74,7 @@ GROUPS = (
         (
             Item("Links to partners", "sync_alt", OutboundLink, alarm=_suspended),
             Item("Incidents", "warning", Incident, alarm=_open_incidents),
-            Item("Operator notifications", "notifications", OperatorNotice),
+            Item("Alerts", "notifications", OperatorNotice),
             Item("Maintenance windows", "event_busy", MaintenanceWindow),
             Item("Bulk jobs", "checklist", BulkJob),
             Item("Four-eyes requests", "supervisor_account", ActRequest, alarm=_asked, shown=is_on),
@@ -100,7 +100,7 @@ GROUPS = (
             Item("Agreements", "contract", Agreement),
             Item("Consumers", "apps", Consumer),
             Item("Business keys", "find_in_page", KeyRule),
-            Item("Alerts", "campaign", AlertRecipient),
+            Item("Alert recipients", "campaign", AlertRecipient),
             Item("Routes", "alt_route", Route),
             Item("This MSH", "hub", OwnIdentity),
             Item("Schedules", "schedule", PeriodicTask),

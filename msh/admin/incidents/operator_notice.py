@@ -1,7 +1,12 @@
-"""Notifications to operators: which were sent, and which could not be sent."""
+"""Alerts: which were sent, and which could not be sent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
@@ -9,8 +14,47 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
-from msh.models import Incident, OperatorNotice
-from msh.protocol.alerts.severity import Severity
+from msh.flows.operations.alerts.call import title_of
+from msh.flows.operations.alerts.channels import targets_of_settings
+from msh.flows.operations.notify_operators import TRIES
+from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
+from msh.protocol.alerts.escalation import turn
+from msh.protocol.alerts.severity import Severity, severity_of
+
+SHOWN_AFTER = timedelta(days=1)
+"""How long an alert that was given up stays on the dashboard."""
+
+
+FAILING = Q(sent_at=None) & (
+    (Q(given_up=False) & ~Q(error=""))
+    | Q(given_up=True, tries__gte=TRIES, due__gte=Now() - SHOWN_AFTER)
+)
+"""The last try failed. What is not tried again is shown for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """`counts`: a recipient, or a channel that the settings name, and how many alerts it did not
+    get. `error`: of the newest."""
+
+    counts: Sequence[tuple[str, int]]
+    error: str
+    url: str
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, count in self.counts)
+
+
+def failing() -> Failing | None:
+    """Alerts that could not be sent; None if there are none."""
+    unsent = OperatorNotice.objects.filter(FAILING)
+    counts = unsent.order_by("to", "channel").values_list("to", "channel").annotate(n=Count("pk"))
+    found = [(to or Channel(channel).label, count) for to, channel, count in counts]
+    if not found:
+        return None
+    error = unsent.order_by("-pk").values_list("error", flat=True)[0]
+    return Failing(found, error, markup.list_url(OperatorNotice, **{"is": "failing"}))
 
 
 class NoticeStateFilter(DropdownFilter):
@@ -18,7 +62,12 @@ class NoticeStateFilter(DropdownFilter):
     parameter_name = "is"
 
     def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
-        return [("pending", "Pending"), ("sent", "Sent"), ("given-up", "Given up")]
+        return [
+            ("pending", "Pending"),
+            ("failing", "Not sent"),
+            ("sent", "Sent"),
+            ("given-up", "Given up"),
+        ]
 
     def queryset(
         self, request: HttpRequest, queryset: QuerySet[OperatorNotice]
@@ -26,6 +75,8 @@ class NoticeStateFilter(DropdownFilter):
         match self.value():
             case "pending":
                 return queryset.filter(sent_at=None, given_up=False)
+            case "failing":
+                return queryset.filter(FAILING)
             case "sent":
                 return queryset.filter(sent_at__isnull=False)
             case "given-up":
@@ -36,7 +87,7 @@ class NoticeStateFilter(DropdownFilter):
 @admin.register(OperatorNotice)
 class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
     list_display = (
-        *("kind", "level", "partner", "message", "whom", "status", "tries", "since", "problem"),
+        *("what", "level", "partner", "message", "whom", "status", "tries", "since", "problem"),
     )
     list_filter = (
         NoticeStateFilter,
@@ -47,7 +98,7 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
     search_help_text = "Name of the recipient"
     list_select_related = ("partner",)
     fields = (
-        ("kind", "partner"),
+        ("what", "partner"),
         ("message", "level"),
         ("whom", "channel"),
         "detail",
@@ -55,6 +106,10 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
         ("status", "tries"),
         ("due", "problem"),
     )
+
+    @display(description="Problem")
+    def what(self, notice: OperatorNotice) -> str:
+        return title_of(notice)
 
     @display(description="MessageId")
     def message(self, notice: OperatorNotice) -> str:
@@ -97,7 +152,21 @@ def notices_about(incident: Incident) -> Table:
         for notice in incident.notices.order_by("pk")
     ]
     headers = ("To", "State", "Sent", "Tries", "Last error")
-    return Table("Operator notifications", headers, rows, "None: no recipient is configured.")
+    return Table("Alerts", headers, rows, _why_none(incident))
+
+
+def _why_none(incident: Incident) -> str:
+    """Why there is no alert about it."""
+    recipients = AlertRecipient.objects.filter(enabled=True).prefetch_related("partners")
+    rules = [one.rule for one in recipients]
+    if not rules and not targets_of_settings():
+        return "None: no recipient is configured."
+    severity = severity_of(incident.kind)
+    if not targets_of_settings() and not turn(rules, severity, incident.partner_id, 0).called:
+        return f"None: no recipient for severity {severity} of this partner is configured."
+    if not incident.announced:
+        return "None yet."
+    return "None: there was no recipient when it opened, or the partner was in maintenance."
 
 
 def severity_badge(severity: str) -> str:
@@ -117,6 +186,8 @@ def _status(notice: OperatorNotice) -> str:
         return markup.badge("sent", "success")
     if notice.held and not notice.given_up:
         return format_html("{} {}", markup.badge("held until", "info"), markup.time_of(notice.due))
-    return (
-        markup.badge("given up", "danger") if notice.given_up else markup.badge("pending", "info")
-    )
+    if notice.given_up:
+        return markup.badge("given up", "danger")
+    if notice.error:
+        return markup.badge("not sent, retrying", "danger")
+    return markup.badge("pending", "info")

@@ -46,10 +46,10 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
         value = value_of(row)
         if value.held:
             wait = "waits" if len(value.held) == 1 else "wait"
-            when = "" if row.called else f" at {format_time(row.due, timezone.now())}"
+            due = f"is opened at {format_time(row.due, timezone.now())} if it is still missing then"
             return (
                 f"Number {value.lacks} is missing: {count_of(len(value.held))} {wait} for it."
-                f" An operator {'was' if row.called else 'is'} called{when}."
+                f" An incident {'was opened' if row.called else due}."
             )
         if value.next_number is None:
             return "Nothing of it was delivered yet. It begins with number 0 and Reset."
@@ -67,7 +67,7 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
     def oldest(self, row: Any) -> str:
         return markup.time_and_age(row.held_since) if row.held_since else markup.DASH
 
-    @display(description="Operator called")
+    @display(description="Incident")
     def call(self, row: InboundConversation) -> str:
         return call_of(row)
 
@@ -84,7 +84,7 @@ def with_held(conversations: Any) -> Any:
 
 def call_of(row: InboundConversation) -> str:
     if row.called:
-        return markup.badge("called", "danger")
+        return markup.badge("opened", "danger")
     return format_html("{}", markup.time_of(row.due))
 
 
@@ -110,7 +110,7 @@ def incomplete_conversations(link: InboundLink) -> list[Table]:
         "Missing number",
         "Held",
         "Oldest held",
-        "Operator called",
+        "Incident",
     )
     more = markup.list_url(InboundConversation, link__partner__id__exact=link.partner_id)
     return [Table("Conversations with a missing message", headers, rows, "None.", more)]

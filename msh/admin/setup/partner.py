@@ -237,7 +237,7 @@ class PartnerAdmin(AuditedAdmin):
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         links = {str(model._meta.verbose_name) for model in _ITS_OWN}  # noqa: SLF001
         recipients = AlertRecipient.objects.filter(partners__in=[one.pk for one in objs])
-        kept = [f"Recipient of alerts {one}" for one in recipients.distinct()]
+        kept = [f"Alert recipient {one}" for one in recipients.distinct()]
         return deleted, counts, needed - links, [*protected, *kept]
 
     def save_formset(

@@ -1,4 +1,4 @@
-"""The form of a recipient of alerts."""
+"""The form of an alert recipient."""
 
 from typing import Any
 from zoneinfo import available_timezones

@@ -64,7 +64,7 @@ def _stopped_conversation(incident: Incident) -> OutboundConversation | None:
 
 
 def _lacking_conversation(incident: Incident) -> InboundConversation | None:
-    """Whose hole an operator was called for."""
+    """Whose hole an incident was opened for."""
     if incident.kind != IncidentKind.PREDECESSOR_MISSING:
         return None
     called = InboundConversation.objects.waiting().filter(called=True)

@@ -1,4 +1,4 @@
-"""Partners, agreements, routes and recipients of alerts from a document, with a record of what it
+"""Partners, agreements, routes and alert recipients from a document, with a record of what it
 changed."""
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """Operators are notified when an incident opens, a link is stuck, or a message is late while
-retries remain: whom the settings name, and the recipients of alerts. Each notice is sent until it
+retries remain: whom the settings name, and the alert recipients. Each notice is sent until it
 is taken, at least once.
 
 What is due for a recipient goes as one call, so that a dead network with a thousand partners behind

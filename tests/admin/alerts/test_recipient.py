@@ -63,7 +63,7 @@ def test_recipient_is_added_with_its_secret_encrypted_and_audited(administrator:
     assert (made.url(), made.host) == (HOOK, "https://hooks.example")
     assert SECRET not in made.url_secret
     assert (made.quiet_days, made.quiet_all_day) == ("12", "67")
-    kept = SettingChange.objects.get(kind="Recipient of alerts")
+    kept = SettingChange.objects.get(kind="Alert recipient")
     assert (kept.reason, kept.after["url_secret"]) == ("new team", "(not shown)")
     assert kept.after["partners"] == [str(world.there)]
     for page in (url(AlertRecipient, "change", made.pk), url(AlertRecipient, "changelist")):
@@ -186,7 +186,7 @@ def test_partner_of_a_recipient_is_not_deleted(administrator: Client) -> None:
     partner = Partner.objects.create(name="acme", uri="http://acme.example/")
     made = recipient("ops", Channel.EMAIL, addresses="a@b.example", partners=[partner])
     where, agreed = url(Partner, "delete", partner.pk), {"post": "yes", "reason": "left"}
-    assert "Recipient of alerts ops" in administrator.get(where).content.decode()
+    assert "Alert recipient ops" in administrator.get(where).content.decode()
     administrator.post(where, agreed)
     assert list(made.partners.all()) == [partner]
     made.partners.clear()

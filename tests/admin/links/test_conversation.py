@@ -130,8 +130,8 @@ def test_a_hole_is_shown_and_skipped(
 
     called, other = tables_of(viewer, into)[MISSING].rows
     assert url(InboundConversation, "change", conversation.pk) in str(called[0])
-    assert (called[2:4], "called" in str(called[5])) == ((1, 3), True)
-    assert (other[2:4], "called" in str(other[5])) == ((0, 1), False)
+    assert (called[2:4], "opened" in str(called[5])) == ((1, 3), True)
+    assert (other[2:4], "opened" in str(other[5])) == ((0, 1), False)
     link = page_of(viewer, into)
     assert "messages have no sequence numbers" in link.lower()
     assert "Resets" not in link
@@ -147,7 +147,7 @@ def test_a_hole_is_shown_and_skipped(
     )
     assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, restarted)
     page = page_of(viewer, conversation)
-    assert "Number 1 is missing: 3 messages wait for it. An operator was called." in page
+    assert "Number 1 is missing: 3 messages wait for it. An incident was opened." in page
     assert url(Incident, "change", incident.pk) in page
     listed = tables_of(viewer, into)["Messages, newest first"].rows
     assert {row[1] for row in listed} == {0, 2, 3, 5, 7}
@@ -188,7 +188,7 @@ def test_what_is_held_waits_on_or_is_dropped(supervisor: Client, agreement: Agre
     said = messages_of(use(supervisor, "extend_wait", conversation))
 
     assert said == "Conversation talk: wait extended. Number 1 comes next; 2 messages are held."
-    assert "An operator is called at " in page_of(supervisor, conversation)
+    assert "An incident is opened at " in page_of(supervisor, conversation)
     says = str(supervisor.get(address("drop_held", conversation)).context["consequence"])
     assert "Given up: 2 messages. Then number 1 comes next; still held: 0 messages." in says
     use(supervisor, "drop_held", conversation)

@@ -1,4 +1,4 @@
-"""Recipients of alerts, and real servers that take the calls."""
+"""Alert recipients, and real servers that take the calls."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Recipients of alerts in the document of `manage.py setup`."""
+"""Alert recipients in the document of `manage.py setup`."""
 
 import json
 from datetime import time
@@ -61,7 +61,7 @@ def test_recipients_are_added_once_and_updated(apply: Any) -> None:
     assert apply({"name": "desk", "wait": 30, "partners": [], "quiet_from": "", "quiet_until": ""})
     made.refresh_from_db()
     assert (made.wait, made.quiet, made.partners.count(), made.step) == (30, None, 0, 2)
-    logged = SettingChange.objects.filter(kind="Recipient of alerts").latest("pk")
+    logged = SettingChange.objects.filter(kind="Alert recipient").latest("pk")
     assert logged.after["wait"] == 30
     assert "hooks.example/x" not in json.dumps(list(SettingChange.objects.values("after")))
 

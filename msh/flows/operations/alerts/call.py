@@ -91,6 +91,11 @@ def console(path: str = "") -> str:
     return f"{settings.MSH_CONSOLE_URL.rstrip('/')}/{path}"
 
 
+def title_of(notice: OperatorNotice) -> str:
+    """What it is about, in the words of the call."""
+    return _cause(notice).what
+
+
 def _cause(notice: OperatorNotice) -> Cause:
     """By the last answer, if the cause is what that says."""
     if notice.kind == EARLY_WARNING:

@@ -1,4 +1,4 @@
-"""Recipients of alerts in the document of `manage.py setup`."""
+"""Alert recipients in the document of `manage.py setup`."""
 
 from collections.abc import Mapping
 from datetime import time

@@ -1,4 +1,4 @@
-"""`manage.py setup FILE.json`: partners, agreements and recipients of alerts from a document."""
+"""`manage.py setup FILE.json`: partners, agreements and alert recipients from a document."""
 
 import getpass
 import json
@@ -19,7 +19,7 @@ SECTIONS = {"recipients": take_recipient}
 
 class Command(MshCommand):
     help = (
-        "Add and update partners, agreements and recipients of alerts from a JSON document. Never"
+        "Add and update partners, agreements and alert recipients from a JSON document. Never"
         " removes any."
     )
 

@@ -41,7 +41,8 @@ from .markup import list_url
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`alarm` counts the rows that need an operator; 0 is not shown."""
+    """`alarm` counts the rows that need an operator; 0 is not shown. Without `if_empty`, who may
+    not add a row does not see the entry before there is one."""
 
     title: str
     icon: str
@@ -49,6 +50,7 @@ class Item:
     query: tuple[tuple[str, str], ...] = ()
     alarm: Callable[[], int] | None = None
     shown: Callable[[], bool] = lambda: True
+    if_empty: bool = True
 
 
 def _suspended() -> int:
@@ -102,7 +104,7 @@ GROUPS = (
             Item("Business keys", "find_in_page", KeyRule),
             Item("Alert recipients", "campaign", AlertRecipient),
             Item("Routes", "alt_route", Route),
-            Item("This MSH", "hub", OwnIdentity),
+            Item("This MSH", "hub", OwnIdentity, if_empty=False),
             Item("Schedules", "schedule", PeriodicTask),
         ),
     ),
@@ -139,17 +141,19 @@ def _groups(request: HttpRequest) -> list[dict[str, object]]:
             "title": title,
             "separator": True,
             "items": [
-                _entry(item, request)
-                for item in items
-                if item.shown() and _can_view(item.model, request)
+                _entry(item, request) for item in items if item.shown() and _can_view(item, request)
             ],
         }
         for title, items in GROUPS
     ]
 
 
-def _can_view(model: type[Model], request: HttpRequest) -> bool:
-    return bool(admin.site.get_model_admin(model).has_view_permission(request))
+def _can_view(item: Item, request: HttpRequest) -> bool:
+    page = admin.site.get_model_admin(item.model)
+    if not page.has_view_permission(request):
+        return False
+    has_rows = item.if_empty or page.has_add_permission(request)
+    return has_rows or item.model._default_manager.exists()  # noqa: SLF001  public
 
 
 def _entry(item: Item, request: HttpRequest) -> dict[str, object]:

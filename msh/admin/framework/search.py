@@ -1,24 +1,32 @@
 """The search over everything by id: each list is asked as its own search box would ask it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.text import capfirst
 
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
+    ApiToken,
+    Consumer,
     Delivery,
     InboundConversation,
     InboundMessage,
     Incident,
     KeyRule,
     OutboundConversation,
+    OutboundLink,
     OutboundMessage,
     Signal,
 )
+from msh.protocol.lane import LaneState
+from msh.roles import role_with
 from partners.models import Agreement, Partner
 
 from . import markup
@@ -30,13 +38,15 @@ ROWS = 10
 LONGEST = 500
 SEARCHED: tuple[type[Model], ...] = (
     *(Partner, OutboundMessage, InboundMessage, Delivery, Incident, Agreement),
-    *(OutboundConversation, InboundConversation, Signal),
+    *(OutboundConversation, InboundConversation, Signal, Consumer, ApiToken),
 )
 
 
 def search(request: HttpRequest) -> HttpResponse:
     """One hit is opened at once."""
     term = request.GET.get("q", "").strip()[:LONGEST]
+    if partner := _partner_named(request, term):
+        return HttpResponseRedirect(_url(partner))
     found = {model: _rows(request, model, term) for model in _permitted(request)} if term else {}
     hits = [row for rows in found.values() for row in rows if not isinstance(row, Agreement)]
     hits = hits or list(found.get(Agreement, ()))  # those of a partner are found by its name, too
@@ -53,12 +63,31 @@ def search(request: HttpRequest) -> HttpResponse:
             else ()
         ),
         "searched": [_names(model) for model in _permitted(request)],
+        "others": list(_others(request)),
     }
     return TemplateResponse(request, "admin/msh/framework/search.html", context)
 
 
 def _permitted(request: HttpRequest) -> list[type[Model]]:
     return [model for model in SEARCHED if _page(model).has_view_permission(request)]
+
+
+def _others(request: HttpRequest) -> Iterator[str]:
+    """What this user may not see, with the role that may."""
+    permitted = _permitted(request)
+    for model in SEARCHED:
+        if model not in permitted:
+            meta = model._meta  # noqa: SLF001  public
+            role = role_with([f"{meta.app_label}.view_{meta.model_name}"])
+            yield f"{_names(model)} (role {role})" if role else _names(model)
+
+
+def _partner_named(request: HttpRequest, term: str) -> Partner | None:
+    """The only one with exactly this name, whatever else has it in its text."""
+    if not term or not _page(Partner).has_view_permission(request):
+        return None
+    named = Partner.objects.filter(Q(name__iexact=term) | Q(display_name__iexact=term))[:2]
+    return named[0] if len(named) == 1 else None
 
 
 def _page(model: type[Model]) -> Any:
@@ -78,8 +107,25 @@ def _table(model: type[Model], rows: list[Any], term: str) -> Table:
 
 
 def _about(row: Any) -> str:
+    if isinstance(row, Partner):
+        return _about_partner(row)
+    if isinstance(row, Incident):
+        words = f"{CAUSES[row.kind].what}: {row.partner}"
+        state = markup.badge("resolved") if row.resolved_at else markup.badge("open", "danger")
+        return format_html("{} {}", state, markup.in_words(words))
     has_state = hasattr(row, "get_state_display")
     return markup.state_badge(row) if has_state else markup.DASH
+
+
+def _about_partner(partner: Partner) -> str:
+    """What its link to the partner does."""
+    link = OutboundLink.objects.filter(partner=partner).first()
+    if link is None:
+        return markup.badge("no link yet")
+    if link.state == LaneState.WAITING and link.retries_spent:
+        return markup.badge("retrying", "warning")
+    calm = link.state in (LaneState.IDLE, LaneState.WAITING)
+    return markup.badge("working", "success") if calm else markup.state_badge(link)
 
 
 def _names(model: type[Model]) -> str:

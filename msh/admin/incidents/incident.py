@@ -92,8 +92,8 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         ("partner", RelatedDropdownFilter),
         ("direction", ChoicesDropdownFilter),
     )
-    search_fields = ("message_id",)
-    search_help_text = "MessageId or business key"
+    search_fields = ("message_id", "partner__name", "partner__display_name", "detail")
+    search_help_text = "MessageId, business key, partner, problem or detail"
     list_select_related = ("partner__outbound_link", "partner__inbound_link")
     sortable_by = ()
     without_fields = True
@@ -120,6 +120,9 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
     ) -> tuple[QuerySet[Incident], bool]:
         found, repeats = super().get_search_results(request, queryset, search_term)
+        if term := search_term.strip().lower():
+            kinds = [kind for kind, cause in CAUSES.items() if term in cause.what.lower()]
+            found |= queryset.filter(kind__in=kinds)
         with_key = message_ids_with_key(request, search_term.strip()) if search_term else ()
         return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
 

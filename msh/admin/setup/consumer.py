@@ -50,6 +50,8 @@ class ConsumerAdmin(AuditedAdmin):
         "destination",
     )
     list_select_related = ("partner",)
+    search_fields = ("name", "path", "url", "partner__name", "partner__display_name")
+    search_help_text = "Name, destination or partner"
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
         ("Messages", {"fields": ("partner", "service_interface", "action")}),

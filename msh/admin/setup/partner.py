@@ -175,8 +175,11 @@ class PartnerAdmin(AuditedAdmin):
     form = PartnerForm
     list_display = ("page", "name", "uri", "destination", "tpa_ids")
     list_display_links = None
-    search_fields = ("name", "display_name", "uri", "address", "contact", "agreements__tpa_id")
-    search_help_text = "Name, URI, address, contact or TPAId"
+    search_fields = (
+        *("name", "display_name", "uri", "address", "contact"),
+        *("agreements__tpa_id", "credentials__label"),
+    )
+    search_help_text = "Name, URI, address, contact, TPAId or label of a credential"
     inlines = (AgreementInline, CredentialInline)
     warn_unsaved_form = True
     fieldsets = (

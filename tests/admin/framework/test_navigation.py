@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.models import OutboundMessage
+from partners.models import OwnIdentity
 from tests.admin.conftest import busy_world, client_of, url
 
 pytestmark = pytest.mark.django_db
@@ -54,3 +55,16 @@ def test_the_sidebar_shows_only_what_the_user_may_see() -> None:
         "Dashboard",
         "Incidents",
     ]
+
+
+def test_our_identity_is_listed_for_who_may_enter_it_and_when_there_is_one(
+    operator: Client, administrator: Client
+) -> None:
+    def listed(client: Client) -> bool:
+        groups = client.get(reverse("admin:index")).context["sidebar_navigation"]
+        return "This MSH" in [item["title"] for group in groups for item in group["items"]]
+
+    assert listed(administrator)
+    assert not listed(operator)
+    OwnIdentity.objects.create(msh_uri="https://us.example/msh/")
+    assert listed(operator)

@@ -1,10 +1,21 @@
 """One search over everything by id; lists without rows say what was searched."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import strip_tags
 
-from msh.models import InboundMessage, OutboundMessage
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.models import (
+    ApiToken,
+    Consumer,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+)
 from partners.models import Partner
 from tests.admin.conftest import client_of, url
 from tests.flows.world import World, make_world
@@ -43,7 +54,7 @@ def test_both_directions_are_found(administrator: Client, world: World) -> None:
 
 def test_nothing_says_what_was_searched(administrator: Client, world: World) -> None:
     page = administrator.get(SEARCH, {"q": "only@ou<"}).content.decode()
-    assert "Nothing has exactly this id or name" in page
+    assert "Nothing was found for" in page
     assert "only@ou&lt;" in page
     assert "parts of a MessageId or ConversationId are not found" in page
 
@@ -72,3 +83,59 @@ def test_every_page_has_the_search(administrator: Client) -> None:
     page = administrator.get(reverse("admin:index")).content.decode()
     assert f'action="{SEARCH}"' in page
     assert 'role="search"' in page
+
+
+def test_what_has_one_partners_name_is_that_partner(administrator: Client, world: World) -> None:
+    """Its incidents have it, too; part of a name lists both, each with its state."""
+    Partner.objects.filter(pk=world.there.pk).update(name="acme", display_name="Acme Ltd")
+    Partner.objects.filter(pk=world.here.pk).update(name="acme-2")
+    world.poll()
+    OutboundLink.objects.filter(partner=world.there).update(retries_spent=1)
+    now = timezone.now()
+    Incident.objects.create(
+        partner=world.there, direction="in", kind="no_consumer", opened_at=now, last_at=now
+    )
+
+    for name in ("Acme", "acme ltd"):
+        found = administrator.get(SEARCH, {"q": name})
+        assert found.headers["Location"] == reverse("partner_page", args=[world.there.pk])
+
+    page = administrator.get(SEARCH, {"q": "acm"})
+    shown = [strip_tags(str(cell)) for table in page.context["tables"] for _, cell in table.rows]
+    words = " ".join(" ".join(shown).split())
+    assert "retrying" in words
+    assert "open" in words
+    assert CAUSES["no_consumer"].what in words
+
+
+def test_incidents_are_found_by_their_words(administrator: Client, world: World) -> None:
+    now = timezone.now()
+    kept = Incident.objects.create(
+        partner=world.there,
+        direction="in",
+        kind="no_consumer",
+        detail="the token expired",
+        opened_at=now,
+        last_at=now,
+    )
+    for term in ("token exp", CAUSES["no_consumer"].what.upper()):
+        found = administrator.get(SEARCH, {"q": term})
+        assert found.headers["Location"] == url(Incident, "change", kept.pk)
+
+
+def test_what_a_user_may_not_see_is_named_with_the_role_that_may(
+    administrator: Client, operator: Client
+) -> None:
+    user = User.objects.create_user("shop-app")
+    token = ApiToken.objects.create(name="shop", user=user, scopes=["submit"])
+    Consumer.objects.create(name="shop", kind="pull", enabled=False)
+
+    page = administrator.get(SEARCH, {"q": "shop"}).content.decode()
+    assert url(ApiToken, "change", token.pk) in page
+    assert "Not searched" not in page
+
+    page = operator.get(SEARCH, {"q": "shop"}, follow=True).content.decode()
+    assert url(ApiToken, "change", token.pk) not in page
+    page = operator.get(SEARCH, {"q": "nothing-like-that"}).content.decode()
+    assert "Not searched, because you have no permission" in page
+    assert "API tokens (role Administrator)" in page

@@ -82,11 +82,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A partner of a group. `queued`: messages that wait for it."""
+    """A partner of a group. `queued`: messages that wait for it. `contact`: whom to call, and the
+    number; empty if neither is known."""
 
     name: str
     url: str
     queued: int
+    contact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +220,7 @@ def _group(
 ) -> Group:
     cause = _cause(links[0])
     answers = Counter(_answer(link) for link in links).most_common()
-    members = [
-        Member(str(link.partner), markup.page_url(link), queued.get(link.pk, 0)) for link in links
-    ]
+    members = [_member(link, queued.get(link.pk, 0)) for link in links]
     total = sum(member.queued for member in members)
     by_queue = sorted(members, key=lambda member: -member.queued)
     first, last = _since(links[0]), _since(links[-1])
@@ -245,6 +245,12 @@ def _hints(cause: Cause, links: Sequence[Any]) -> Sequence[str]:
     if not may_be_of_another(cause):
         return ()
     return hints([(link, last_words(link)) for link in links])[:FIRST_LINES]
+
+
+def _member(link: Any, queued: int) -> Member:
+    known = (link.partner.contact, link.partner.phone)
+    contact = markup.escape_invisible(", ".join(filter(None, known)))
+    return Member(str(link.partner), markup.page_url(link), queued, contact)
 
 
 def _resume(request: HttpRequest, name: str) -> str:

@@ -18,6 +18,7 @@ from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Delivery, InboundMessage, Incident, OutboundConversation, OutboundLink
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
+from partners.models import Partner
 from tests.admin.conftest import client_of, client_with_role, waiting_world
 from tests.admin.links.test_conversation import stop
 from tests.admin.many import UNAUTHORIZED, standing_deliveries, suspended_partners
@@ -94,7 +95,19 @@ def test_a_group_names_who_has_the_longest_queue_and_who_is_down_longest(
     for which, link in (("largest", large), ("longest", oldest)):
         url = page_url(link)
         assert f'<a href="{url}" id="{which}:{url}" class="text-link">{link.partner}</a>' in page
-    assert f"{large.partner}</a> (30 queued)" in page
+    assert f"{large.partner}</a>: 30 queued</li>" in page
+
+
+def test_a_group_names_whom_to_call_a_line_for_each_partner(operator: Client) -> None:
+    one, *_ = suspended_partners(3)
+    Partner.objects.filter(pk=one.partner.pk).update(contact="Ms <Ray>", phone="+44 1 23")
+
+    page = operator.get(PAGE).content.decode()
+
+    row = page[page.index('<tr class="msh-members"><td colspan="6">') :]
+    row = row[: row.index("</tr>")]
+    assert row.count("<li>") == 3
+    assert f"{one.partner}</a>: <bdi>Ms &lt;Ray&gt;, +44 1 23</bdi></li>" in row
 
 
 def test_a_group_of_equals_names_nobody(operator: Client) -> None:

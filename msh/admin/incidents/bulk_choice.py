@@ -1,26 +1,26 @@
 """Which rows a bulk job is for: by time, by cause, and one by one."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 from django import forms
 from django.utils import timezone
-from django.utils.html import format_html
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanWidget,
 )
 
-from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.time_zone import LocalTimeField, written
-from msh.admin.links.advice import cause_name, cause_of_link, last_words, with_last_answer
+from msh.admin.links.advice import cause_name, with_last_answer
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.bulk_jobs import Limits
-from msh.models import EVER, BulkAction, Consumer, Delivery, OutboundLink
+from msh.models import EVER, BulkAction, Consumer, OutboundLink
+
+from .bulk_rows import first_of, kept_back, listed
 
 CONSEQUENCES = {
     BulkAction.RESUME: "Every selected partner, if it is still suspended, is resumed, one after"
@@ -41,6 +41,14 @@ BY_TIME = [(action.value, action.label) for action in CONSEQUENCES]
 """To cancel the queue of a link, open the page of the link."""
 LISTED = 500
 """Rows that can be chosen one by one; of more, only all."""
+USED_BY = {
+    "spare_held": (BulkAction.RESUME,),
+    "consumer": (BulkAction.REPLAY,),
+    "partner": (BulkAction.REPLAY,),
+}
+"""Fields that only these actions use."""
+TRIED = "One of several is tried first"
+"""The reason, if none is typed."""
 PERIODS = {"3600": "the last hour", "86400": "the last 24 hours", "0": "any time"}
 """Seconds; 0 for any time."""
 
@@ -100,6 +108,20 @@ class ChoiceForm(forms.Form):
             "partner": chosen["partner"],
         }
 
+    def limits_of_all(self) -> Limits:
+        """Of more rows than can be ticked: those to be kept back are left out."""
+        if self.cleaned_data["action"] != BulkAction.RESUME:
+            return self.limits()
+        return {**self.limits(), "but_for": kept_back()}
+
+    def shown(self) -> Sequence[forms.BoundField]:
+        """The fields that the action uses; none if the dashboard has chosen the rows."""
+        if self["cause"].value():
+            return ()
+        action = self["action"].value() or BulkAction.RESUME
+        fields = self.visible_fields()
+        return [field for field in fields if action in USED_BY.get(field.name, [action])]
+
     def only(self) -> Collection[int] | None:
         """The keys that `cause` leaves; None for all."""
         if not self.cleaned_data["cause"] or self.cleaned_data["action"] != BulkAction.RESUME:
@@ -122,40 +144,21 @@ def preview(form: ChoiceForm) -> dict[str, object]:
     chosen = form.cleaned_data
     action, since = chosen["action"], chosen["since"]
     limits = form.limits()
-    counted = bulk_jobs.count(action, since, **limits)
-    found = bulk_jobs.first(action, since, LISTED, **limits)
+    matching = counted = bulk_jobs.count(action, since, **limits)
+    if many := matching > LISTED:
+        limits = form.limits_of_all()
+        counted = bulk_jobs.count(action, since, **limits)
+    rows = listed(action, bulk_jobs.first(action, since, LISTED, **limits))
     return {
         "counted": counted,
+        "left_out": matching - counted,
         "seen": bulk_jobs.seen(action, since, **limits),
         "confirmation": uuid4(),
-        "rows": _listed(action, found),
-        "others": counted - len(found),
+        "rows": rows,
+        "first": first_of(rows) if action == BulkAction.RESUME else None,
+        "many": many,
+        "others": counted - len(rows),
         "since": "" if since == EVER else written(since),
         "consequence": CONSEQUENCES[BulkAction(action)],
         "what": BulkAction(action).label,
     }
-
-
-def _listed(action: str, found: list[Any]) -> list[tuple[int, str]]:
-    if action != BulkAction.RESUME:
-        return [(row.pk, _delivery(row)) for row in found]
-    links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
-    answered = with_last_answer(links.select_related("partner"))
-    return [(link.partner_id, _link(link)) for link in answered.order_by("suspended_since", "pk")]
-
-
-def _delivery(row: Delivery) -> str:
-    state = f"{row.get_state_display()}, {markup.age_of(row.ended_at)}"
-    return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
-
-
-def _link(link: OutboundLink) -> str:
-    """The name of a partner, and why it is suspended."""
-    cause = cause_of_link(link)
-    return format_html(
-        "{}: {} since {}: {}",
-        markup.isolated(link.partner.name),
-        cause.what if cause else link.suspended_for,
-        markup.time_of(link.suspended_since),
-        markup.verbatim(last_words(link)),
-    )

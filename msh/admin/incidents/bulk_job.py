@@ -4,7 +4,7 @@ from typing import cast
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -20,7 +20,7 @@ from msh.flows.operations.many import bulk_jobs
 from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
-from .bulk_choice import PERIODS, ChoiceForm, ConfirmationForm, preview
+from .bulk_choice import PERIODS, TRIED, ChoiceForm, ConfirmationForm, preview
 from .bulk_outcome import outcome, results
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
@@ -84,17 +84,18 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
         return self._render_form(request, ChoiceForm(request.GET or None))
 
     def _start(self, request: HttpRequest) -> HttpResponse:
-        form = ConfirmationForm(request.POST)
+        form = ConfirmationForm(_with_reason(request.POST))
         if not form.is_valid():
             if "reason" in form.errors:
                 messages.error(request, "Not started: a reason is required.")
             return self._render_form(request, ChoiceForm(request.POST))
         cleaned = form.cleaned_data
         _check_permitted(request, cleaned["action"])
-        seen, limits = cleaned["seen"], form.limits()
-        if "ticked" in request.POST:  # each row has a box
-            only = [int(key) for key in request.POST.getlist("keys") if key.isdecimal()]
-            limits["only"], seen = only, bulk_jobs.digest_of(only)
+        seen, limits = cleaned["seen"], form.limits_of_all()
+        if "ticked" in request.POST or "one" in request.POST:  # each row has a box
+            field = "one" if "one" in request.POST else "keys"
+            only = [int(key) for key in request.POST.getlist(field) if key.isdecimal()]
+            limits, seen = {**form.limits(), "only": only}, bulk_jobs.digest_of(only)
             if not only:
                 messages.error(request, "Not started: no row is selected.")
                 return self._render_form(request, ChoiceForm(request.POST))
@@ -170,6 +171,15 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
     @display(description="Started")
     def started(self, job: BulkJob) -> str:
         return markup.time_and_age(job.started_at)
+
+
+def _with_reason(sent: QueryDict) -> QueryDict:
+    """To try one needs no reason of its own."""
+    if "one" not in sent or sent.get("reason", "").strip():
+        return sent
+    filled = sent.copy()
+    filled["reason"] = TRIED
+    return filled
 
 
 def _check_permitted(request: HttpRequest, action: str) -> None:

@@ -2,23 +2,29 @@
 
 from datetime import timedelta
 
-from django.db.models import Count, Min, Q
-from django.db.models.functions import Now
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Least, Now
 from django.utils import timezone
 from django.utils.html import format_html
 
 from msh.admin.framework import markup
 from msh.admin.framework.time_format import format_duration
 from msh.models import (
+    FLIGHTS_IN,
     Direction,
+    Flight,
     History,
     InboundLink,
     InboundMessage,
     InboundState,
     OutboundLink,
+    OutboundMessage,
+    OutboundState,
 )
 from msh.protocol import sequence
+from msh.protocol.vocabulary import DeliverySemantics
 
+_READY = FLIGHTS_IN[OutboundState.QUEUED]
 RECENT = timedelta(minutes=10)
 SHORTEST = timedelta(seconds=10)
 """The shortest time that a rate is computed from."""
@@ -89,3 +95,42 @@ def arrivals(link_id: int) -> str:
     )
     minutes = int(RECENT.total_seconds() // 60)
     return f"{counted['arrived']} in {minutes} min, {counted['waiting']} not delivered yet"
+
+
+def with_queue(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
+    """With `queued`: messages, and `oldest`: when the first of them was submitted."""
+    reliable, best_effort = DeliverySemantics.ONCE_AND_ONLY_ONCE, DeliverySemantics.BEST_EFFORT
+    return links.annotate(
+        queued=_depth(reliable) + _depth(best_effort) + count_flights(_READY),
+        oldest=Least(_oldest(reliable), _oldest(best_effort), _oldest_flight()),
+    )
+
+
+def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
+    """The queue of a link, by the condition of the partial index for `semantics`."""
+    queued = OutboundMessage.objects.queued().filter(link=OuterRef("pk"), semantics=semantics)
+    return queued.order_by()
+
+
+def _depth(semantics: DeliverySemantics) -> Coalesce:
+    depth = _queue(semantics).values("link").annotate(depth=Count("pk")).values("depth")
+    return Coalesce(Subquery(depth), 0)
+
+
+def _oldest(semantics: DeliverySemantics) -> Subquery:
+    return Subquery(_queue(semantics).order_by("pk").values("submitted_at")[:1])
+
+
+def _flights(which: Q) -> QuerySet[Flight]:
+    return Flight.objects.filter(which, link=OuterRef("pk")).order_by()
+
+
+def count_flights(which: Q) -> Coalesce:
+    """Of a link, by the condition of one of the partial indexes."""
+    counted = _flights(which).values("link").annotate(count=Count("pk")).values("count")
+    return Coalesce(Subquery(counted), 0)
+
+
+def _oldest_flight() -> Subquery:
+    first = _flights(_READY).order_by("message").values("message__submitted_at")
+    return Subquery(first[:1])

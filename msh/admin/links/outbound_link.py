@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, F, IntegerField, Q, QuerySet, When
 from django.db.models.expressions import OrderBy
-from django.db.models.functions import Coalesce, Least
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -25,13 +24,9 @@ from msh.models import (
     FLIGHTS_IN,
     HELD,
     Direction,
-    Flight,
     OutboundLink,
-    OutboundMessage,
-    OutboundState,
 )
 from msh.protocol.lane import LaneState
-from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
 from . import (
@@ -44,7 +39,7 @@ from . import (
 )
 from .advice import advice_on, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices, with_cancelling
-from .counters import growth
+from .counters import count_flights, growth, with_queue
 from .link_view import sentence_of, view_of
 
 Column = Callable[[OutboundLink], str]
@@ -84,16 +79,11 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundLink]:
         links: QuerySet[OutboundLink] = super().get_queryset(request)
-        reliable = DeliverySemantics.ONCE_AND_ONLY_ONCE
         joined = links.select_related("partner", "in_flight__agreement")
         answered = with_last_answer(joined.prefetch_related("partner__agreements"))
-        return with_cancelling(answered).annotate(
-            queued=_depth(reliable) + _depth(DeliverySemantics.BEST_EFFORT) + _count(_READY),
-            oldest=Least(
-                _oldest(reliable), _oldest(DeliverySemantics.BEST_EFFORT), _oldest_flight()
-            ),
-            under_way=_count(Q(under_way=True)),
-            held=_count(FLIGHTS_IN[HELD]),
+        return with_queue(with_cancelling(answered)).annotate(
+            under_way=count_flights(Q(under_way=True)),
+            held=count_flights(FLIGHTS_IN[HELD]),
         )
 
     def get_list_display(self, request: HttpRequest) -> Sequence[str | Column]:
@@ -206,39 +196,6 @@ def _situation(link: Any) -> dict[str, object]:
         "age": markup.age_of(link.suspended_since),
         "sentence": sentence_of(link),
     }
-
-
-def _queue(semantics: DeliverySemantics) -> QuerySet[OutboundMessage]:
-    """The queue of a link, by the condition of the partial index for `semantics`."""
-    queued = OutboundMessage.objects.queued().filter(link=OuterRef("pk"), semantics=semantics)
-    return queued.order_by()
-
-
-def _depth(semantics: DeliverySemantics) -> Coalesce:
-    depth = _queue(semantics).values("link").annotate(depth=Count("pk")).values("depth")
-    return Coalesce(Subquery(depth), 0)
-
-
-def _oldest(semantics: DeliverySemantics) -> Subquery:
-    return Subquery(_queue(semantics).order_by("pk").values("submitted_at")[:1])
-
-
-_READY = FLIGHTS_IN[OutboundState.QUEUED]
-
-
-def _flights(which: Q) -> QuerySet[Flight]:
-    """Of a link, by the condition of one of the partial indexes."""
-    return Flight.objects.filter(which, link=OuterRef("pk")).order_by()
-
-
-def _count(which: Q) -> Coalesce:
-    counted = _flights(which).values("link").annotate(count=Count("pk")).values("count")
-    return Coalesce(Subquery(counted), 0)
-
-
-def _oldest_flight() -> Subquery:
-    first = _flights(_READY).order_by("message").values("message__submitted_at")
-    return Subquery(first[:1])
 
 
 def _no_connection(agreement: Agreement) -> str:

@@ -10,8 +10,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.incidents import bulk_choice
 from msh.flows.operations import change_link
+from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.many import bulk_jobs
+from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.models import (
     EVER,
     BulkAction,
@@ -22,8 +25,10 @@ from msh.models import (
     History,
     Incident,
     OutboundLink,
+    OutboundMessage,
 )
 from msh.store.history import Actor
+from partners.models import Partner
 from tests.admin.conftest import client_of, messages_of, submit, suspended_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
@@ -69,6 +74,10 @@ def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
 def start() -> None:
     since = an_hour_ago()
     bulk_jobs.start(BulkAction.RESUME, since, bulk_jobs.seen(BulkAction.RESUME, since), ANN)
+
+
+def plan_window(partner: Partner, starts_at: datetime, ends_at: datetime) -> None:
+    maintenance.plan(partner, ANN, starts_at=starts_at, ends_at=ends_at)
 
 
 def states(worlds: list[World]) -> list[str]:
@@ -317,3 +326,73 @@ def test_without_a_csrf_token_or_a_reason_nothing_begins(
     assert confirm(supervisor, reason=" ").status_code == 200
     assert confirm(supervisor, since="yesterday").status_code == 200
     assert not BulkJob.objects.exists()
+
+
+def test_a_row_that_should_stay_suspended_is_not_ticked(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    cancelled, maintained, free, _ = suspended
+    last = OutboundMessage.objects.filter(link=cancelled.link.pk).latest("pk").pk
+    job = cancel_queue(cancelled.link, ANN, last, uuid4())
+    now = timezone.now()
+    plan_window(maintained.there, now - timedelta(minutes=1), now + timedelta(hours=1))
+
+    page = supervisor.get(NEW, {"action": "resume", "period": "3600"})
+
+    rows = {row.key: row for row in page.context["rows"]}
+    assert {key for key, row in rows.items() if not row.why_not} == {free.there.pk}
+    text = page.content.decode()
+    assert f'value="{free.there.pk}" checked' in text
+    assert f'value="{cancelled.there.pk}" checked' not in text
+    assert f"Bulk job {job.pk}" in rows[cancelled.there.pk].why_not
+    assert "Maintenance until " in rows[maintained.there.pk].why_not
+    assert text.count("Not selected:") == 2
+    assert "2 queued, the oldest " in rows[free.there.pk].text
+
+    confirm(supervisor, ticked="yes", keys=[maintained.there.pk])  # as the operator decides
+    assert BulkItem.objects.get(job=BulkJob.objects.latest("pk")).key == maintained.there.pk
+
+
+def test_of_too_many_to_tick_those_that_should_stay_suspended_are_left_out(
+    supervisor: Client, suspended: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_choice, "LISTED", 1)
+    now = timezone.now()
+    plan_window(suspended[0].there, now - timedelta(minutes=1), now + timedelta(hours=1))
+    query = {"action": "resume", "period": "0"}
+
+    page = supervisor.get(NEW, query)
+    assert (page.context["counted"], page.context["left_out"]) == (3, 1)
+    shown = {name: page.context[name] for name in ("seen", "confirmation", "since")}
+    supervisor.post(NEW, {"action": "resume", **shown, "reason": "back"})
+
+    chosen = set(BulkItem.objects.values_list("key", flat=True))
+    assert chosen == {world.there.pk for world in suspended[1:]}
+
+
+def test_one_is_tried_first_with_one_click(supervisor: Client, suspended: list[World]) -> None:
+    """The one with the shortest queue, whatever is ticked and without a typed reason."""
+    suspended[0].submit()
+    suspended[2].submit()
+    query = {"action": "resume", "period": "3600"}
+    page = supervisor.get(NEW, query)
+    assert page.context["first"].key == suspended[1].there.pk
+    assert "formnovalidate" in page.content.decode()
+
+    one = str(page.context["first"].key)
+    keys = [world.there.pk for world in suspended[:3]]
+    confirm(supervisor, ticked="yes", keys=keys, one=one, reason="")
+
+    assert BulkItem.objects.get().key == suspended[1].there.pk
+    assert BulkJob.objects.get().reason == "One of several is tried first"
+
+
+def test_fields_that_the_action_does_not_use_are_not_shown(supervisor: Client) -> None:
+    def labels(**query: str) -> set[str]:
+        form = supervisor.get(NEW, query).context["form"]
+        return {field.name for field in form.shown()}
+
+    assert labels() == labels(action="resume") == {"action", "since", "spare_held"}
+    assert labels(action="run-again") == {"action", "since"}
+    assert labels(action="replay") == {"action", "since", "consumer", "partner"}
+    assert labels(action="resume", cause="retries_spent", period="0") == set()

@@ -75,11 +75,13 @@ class Choice:
 
 
 class Limits(TypedDict, total=False):
-    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys.
-    `consumer` and `partner`: replays to this consumer, of messages from this partner."""
+    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys;
+    `but_for`: not these. `consumer` and `partner`: replays to this consumer, of messages from
+    this partner."""
 
     spare_held: bool
     only: Collection[int] | None
+    but_for: Collection[int]
     consumer: int | None
     partner: str
 
@@ -90,6 +92,8 @@ def _rows(action: str, since: datetime, **limits: Unpack[Limits]) -> QuerySet[An
     only = limits.get("only")
     if only is not None:
         rows = rows.filter(**{f"{choice.key}__in": only})
+    if but_for := limits.get("but_for"):
+        rows = rows.exclude(**{f"{choice.key}__in": but_for})
     if action == BulkAction.REPLAY:
         return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))
     if limits.get("spare_held") and action == BulkAction.RESUME:

@@ -1,0 +1,85 @@
+"""The rows of a bulk job as its preview lists them, and which of them to leave as they are."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+
+from msh.admin.framework import markup
+from msh.admin.links.advice import cause_of_link, last_words, with_last_answer
+from msh.admin.links.cancelling import cancelling_notices, with_cancelling
+from msh.admin.links.counters import with_queue
+from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink
+from msh.store.operations.windows import open_windows, quiet_partners
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`why_not`: why it is not ticked at first; empty if it is. `queued`: messages that wait."""
+
+    key: int
+    text: str
+    why_not: str = ""
+    queued: int = 0
+
+
+def kept_back() -> Collection[int]:
+    """Partners that are suspended for a while on purpose: resume each of them only by itself."""
+    suspended: Any = with_cancelling(OutboundLink.objects.suspended())
+    cancelling = suspended.filter(cancelling=True).values_list("partner", flat=True)
+    return {*cancelling, *quiet_partners(timezone.now())}
+
+
+def listed(action: str, found: Sequence[Any]) -> Sequence[Row]:
+    if action != BulkAction.RESUME:
+        return [Row(row.pk, _delivery(row)) for row in found]
+    links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
+    answered: Any = with_queue(with_cancelling(with_last_answer(links.select_related("partner"))))
+    windows = _windows()
+    return [
+        Row(link.partner_id, _link(link), _why_not(link, windows), link.queued)
+        for link in answered.order_by("suspended_since", "pk")
+    ]
+
+
+def first_of(rows: Sequence[Row]) -> Row | None:
+    """The one to try before the others: the fewest messages follow it. None if it is the only."""
+    ticked = [row for row in rows if not row.why_not]
+    return min(ticked, key=lambda row: row.queued) if len(ticked) > 1 else None
+
+
+def _windows() -> Mapping[int, MaintenanceWindow]:
+    """By partner, the one of now."""
+    now = timezone.now()
+    return {one.partner_id: one for one in open_windows() if one.window.keeps_quiet(now)}
+
+
+def _why_not(link: Any, windows: Mapping[int, MaintenanceWindow]) -> str:
+    reasons = [*cancelling_notices(link)] if link.cancelling else []
+    if window := windows.get(link.partner_id):
+        until = markup.time_of(window.ends_at)
+        reasons.append(format_html("Maintenance until {}: end its window first.", until))
+    return format_html_join(" ", "{}", ((one,) for one in reasons))
+
+
+def _delivery(row: Delivery) -> str:
+    state = f"{row.get_state_display()}, {markup.age_of(row.ended_at)}"
+    return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
+
+
+def _link(link: Any) -> str:
+    """The name of a partner, what waits for it, and why it is suspended."""
+    cause = cause_of_link(link)
+    oldest = format_html(", the oldest {}", markup.age_of(link.oldest)) if link.oldest else ""
+    return format_html(
+        "{}: {} queued{}. {} since {}, {}: {}",
+        markup.isolated(link.partner.name),
+        link.queued,
+        oldest,
+        cause.what if cause else link.suspended_for,
+        markup.time_of(link.suspended_since),
+        markup.age_of(link.suspended_since),
+        markup.verbatim(last_words(link)),
+    )

@@ -1,14 +1,18 @@
 """Pages of the configuration. Each change needs a reason and is recorded in the audit log."""
 
+import json
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
+from msh.models import SettingChange
 from msh.store.history import Actor
 from msh.store.operations.settings_log import (
     Snapshot,
@@ -17,10 +21,78 @@ from msh.store.operations.settings_log import (
     snapshot,
 )
 
+from . import markup
 from .actions import REASON_LIMIT
+from .pages import Table
 from .saved_filters import SavedFilters
 
 _REASON = (None, {"fields": ("reason",)})
+
+
+HISTORY_ROWS = 100
+"""Shown on the page *History* of one row; the audit log has all."""
+
+
+class AuditHistory(ModelAdmin):
+    """The page *History* of a row shows its entries of the audit log to whoever may view the row:
+    Django's own log of changes is not kept."""
+
+    object_history_template: Any = "admin/msh/framework/history.html"
+
+    def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
+        """The rows that the page of the row with this id changes."""
+        rows: QuerySet[Model] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
+        return [rows]
+
+    def entries(self, key: int) -> Q:
+        """Which entries of the audit log are about the row with this id."""
+        rows = snapshot(*self.audited_rows(key)).values()
+        return Q(*(Q(kind=one.kind, name=one.name) for one in rows), _connector=Q.OR)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        context: dict[str, object] = {**(extra_context or {})}
+        if row is not None and self.has_view_or_change_permission(request, row):
+            context["tables"] = [_history(request, self.entries(row.pk))]
+            context["title"] = f"History of {markup.escape_invisible(str(row))}"
+            context["back"] = markup.page_url(row)
+        response: HttpResponse = super().history_view(request, object_id, context)
+        return response
+
+
+def _history(request: HttpRequest, of_row: Q) -> Table:
+    changes = SettingChange.objects.filter(of_row).order_by("-pk")[:HISTORY_ROWS]
+    rows = [
+        (
+            markup.time_of(change.at),
+            change.actor,
+            markup.isolated(f"{change.kind} {change.name}"),
+            change.get_what_display(),
+            changes_text(change),
+            markup.verbatim(change.reason),
+        )
+        for change in changes
+    ]
+    may_see_all = request.user.has_perm("msh.view_settingchange")
+    return Table(
+        "Changes, newest first",
+        ("Time", "By", "What", "Change", "Values", "Reason"),
+        rows,
+        "No change under this name is in the audit log.",
+        markup.list_url(SettingChange) if may_see_all else "",
+    )
+
+
+def changes_text(change: SettingChange) -> str:
+    names = {**change.before, **change.after}
+    return markup.verbatim("; ".join(_change_text(name, change) for name in names))
+
+
+def _change_text(name: str, change: SettingChange) -> str:
+    sides = [json.dumps(side[name]) for side in (change.before, change.after) if name in side]
+    return f"{name}: {' → '.join(sides)}"
 
 
 class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
@@ -35,17 +107,12 @@ class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no g
     )
 
 
-class AuditedAdmin(SavedFilters):
+class AuditedAdmin(AuditHistory, SavedFilters):
     """Subclasses set `fields` or `fieldsets`; the reason is added at the end. Rows are deleted one
     by one, each with its own reason."""
 
     form: Any = AuditedForm
     delete_confirmation_template: Any = "admin/msh/framework/delete.html"
-
-    def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
-        """The rows that the page of the row with this id changes."""
-        rows: QuerySet[Model] = self.model._default_manager.filter(pk=key)  # noqa: SLF001  public
-        return [rows]
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None

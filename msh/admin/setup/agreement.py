@@ -10,6 +10,7 @@ from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.audited import AuditHistory
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.admin.framework.time_format import format_seconds
 from partners.models import Agreement
@@ -21,7 +22,7 @@ from .send_test import SendTestMessage
 
 
 @admin.register(Agreement)
-class AgreementAdmin(ImportExportPages, ConnectionPage, ReadOnlyAdmin[Agreement]):
+class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAdmin[Agreement]):
     list_display = (
         "tpa_id",
         "partner_page",

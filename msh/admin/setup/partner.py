@@ -9,11 +9,12 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold.admin import StackedInline, TabularInline
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
@@ -210,6 +211,12 @@ class PartnerAdmin(AuditedAdmin):
     def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         agreements = Agreement.objects.filter(partner=key)
         return [*super().audited_rows(key), agreements, Credential.objects.filter(partner=key)]
+
+    def entries(self, key: int) -> Q:
+        """Also of agreements and credentials that were removed."""
+        of_partner = f" of {Partner.objects.get(pk=key).name}"
+        kinds = [capfirst(str(one._meta.verbose_name)) for one in (Agreement, Credential)]  # noqa: SLF001  public
+        return super().entries(key) | Q(kind__in=kinds, name__endswith=of_partner)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         partners: QuerySet[Partner] = super().get_queryset(request)

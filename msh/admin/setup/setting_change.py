@@ -1,12 +1,11 @@
 """The audit log of the configuration, newest first."""
 
-import json
-
 from django.contrib import admin
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.audited import changes_text
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.models import SettingChange
 
@@ -29,14 +28,8 @@ class SettingChangeAdmin(LargeTableAdmin[SettingChange]):
 
     @display(description="Changes")
     def values(self, change: SettingChange) -> str:
-        names = {**change.before, **change.after}
-        return markup.verbatim("; ".join(_change_text(name, change) for name in names))
+        return changes_text(change)
 
     @display(description="Reason")
     def why(self, change: SettingChange) -> str:
         return markup.verbatim(change.reason)
-
-
-def _change_text(name: str, change: SettingChange) -> str:
-    sides = [json.dumps(side[name]) for side in (change.before, change.after) if name in side]
-    return f"{name}: {' → '.join(sides)}"

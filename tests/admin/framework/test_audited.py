@@ -7,9 +7,11 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import strip_tags
 
-from msh.models import ApiToken, Consumer, SettingChange
+from msh.models import ApiToken, Consumer, ConsumerKind, SettingChange
 from partners.models import Agreement, Credential, Partner, Route
+from tests.admin.conftest import client_of
 from tests.admin.setup.test_partner import AGREEMENT, form
 from tests.flows.world import make_world
 
@@ -137,6 +139,55 @@ def test_a_new_password_is_recorded(administrator: Client) -> None:
     assert user.check_password("n3w-and-longer")
     hidden = {"password": "(not shown)"}
     assert kept()[0][:6] == ("root", "changed", "User", "kim", hidden, hidden)
+
+
+def test_history_of_a_row_shows_who_changed_it_and_why() -> None:
+    row = Consumer.objects.create(name="pricing", kind=ConsumerKind.PULL)
+    seller = client_of("sue", "view_consumer", "change_consumer")
+    off = {
+        "name": "pricing", "kind": "pull", "history": "on", "lease": row.lease,
+        "attempts": row.attempts, "retry_interval": row.retry_interval, "on_failure": "block",
+        "reason": "wrong prices",
+    }  # fmt: skip
+    assert seller.post(address(row), off).status_code == 302
+
+    viewer = client_of("vera", "view_consumer")
+    (entry,) = viewer.get(address(row, "history")).context["tables"][0].rows
+    assert (entry[1], entry[3], "Consumer pricing" in str(entry[2])) == ("sue", "Changed", True)
+    assert "enabled: true → false" in str(entry[4])
+    assert "wrong prices" in str(entry[5])
+    page = viewer.get(address(row, "history")).content.decode()
+    assert reverse("admin:msh_settingchange_changelist") not in page
+    stranger = client_of("eve", "view_partner")
+    assert stranger.get(address(row, "history")).status_code == 403
+
+
+def test_history_of_a_partner_has_its_agreements_and_what_was_removed(
+    administrator: Client,
+) -> None:
+    world = make_world()
+    for kind, name in (
+        ("Agreement", f"{world.agreement.tpa_id} of {world.there.name}"),
+        ("Credential", f"bearer first of {world.there.name}"),
+        ("Partner", world.there.name),
+        ("Partner", "another"),
+        ("Consumer", world.there.name),
+    ):
+        SettingChange.objects.create(
+            actor="ann", what="changed", kind=kind, name=name, before={}, after={}, reason=WHY
+        )
+
+    def about(row: Any) -> list[str]:
+        table = administrator.get(address(row, "history")).context["tables"][0]
+        return [strip_tags(str(cells[2])).split()[0] for cells in table.rows]
+
+    assert about(world.there) == ["Partner", "Credential", "Agreement"]
+    assert about(world.agreement) == ["Agreement"]
+    for page, row in (
+        (address(world.agreement), world.agreement),
+        (reverse("partner_page", args=[world.there.pk]), world.there),
+    ):
+        assert address(row, "history") in administrator.get(page).content.decode()
 
 
 def test_the_changes_are_read_in_the_console_and_nowhere_changed(administrator: Client) -> None:

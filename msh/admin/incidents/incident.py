@@ -1,6 +1,7 @@
 """Incidents: list, and the page of one."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
@@ -29,10 +30,12 @@ from msh.admin.links.conversation import (
     links_to_waiting,
 )
 from msh.admin.links.outbound_actions import RESUME
+from msh.admin.links.outbound_conversation import first_stopping
+from msh.admin.messages import flight_actions
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Attempt, Direction, Incident, OutboundLink
+from msh.models import Attempt, Direction, Incident, OutboundLink, OutboundMessage
 from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
@@ -107,8 +110,11 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         row: Incident,
         actions: Iterable[ActionDialog[Incident]] | None = None,
     ) -> list[Offer]:
-        """If the link is suspended for it, the actions of the link that resume it come first."""
+        """What helps comes first: the actions of the link that resume it, if it is suspended for
+        it; for a stopped conversation, those of its message."""
         offers = super().offers(request, row, actions)
+        if row.kind == IncidentKind.CONVERSATION_STOPPED and row.resolved_at is None:
+            return [*_resume_message(request, row), *offers]
         if not change_incident.suspends(row):
             return offers
         out_of_sync = _cause(row).helps[0] is Help.RESYNCHRONISE
@@ -132,7 +138,10 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     def page_context(self, request: HttpRequest, row: Incident) -> dict[str, object]:
         decided = row.resolved_at or change_incident.suspends(row)
         steps = {} if decided else first_steps(request, [row])
-        return {"headline": self.head(row), "jumps": list(steps.values())}
+        jumps = list(steps.values())
+        if _resume_message(request, row):  # which is the filled button
+            jumps = [replace(jump, recommended=False) for jump in jumps]
+        return {"headline": self.head(row), "jumps": jumps}
 
     def head(self, incident: Incident) -> Headline:
         opened = incident.resolved_at is None
@@ -232,6 +241,16 @@ def _cause(incident: Incident) -> Cause:
     suspends = change_incident.suspends(incident)
     found = cause_of_link(incident.partner.outbound_link) if suspends else None
     return found or CAUSES[incident.kind]
+
+
+def _resume_message(request: HttpRequest, incident: Incident) -> list[Offer]:
+    """Of the one message that stops a conversation."""
+    if incident.kind != IncidentKind.CONVERSATION_STOPPED or incident.resolved_at:
+        return []
+    message = first_stopping(incident.partner_id)
+    page: Any = admin.site.get_model_admin(OutboundMessage)
+    offers: list[Offer] = page.offers(request, message, (flight_actions.RESUME,)) if message else []
+    return offers
 
 
 def _next_call(incident: Incident) -> str:

@@ -119,6 +119,14 @@ def _stopping(row: OutboundConversation) -> Any:
     return _messages(row).filter(message_id__in=row.stopped_by[:FIRST_ROWS]).order_by("pk")
 
 
+def first_stopping(partner_id: int) -> OutboundMessage | None:
+    """The message whose resumption lets the only stopped conversation of a partner go on; None if
+    more than one is stopped, or by more than one message."""
+    stopped = OutboundConversation.objects.waiting().filter(link__partner=partner_id)[:2]
+    by = stopped[0].stopped_by if len(stopped) == 1 else []
+    return _stopping(stopped[0]).first() if len(by) == 1 else None
+
+
 def _rows(messages: Any) -> list[tuple[object, ...]]:
     return [
         (

@@ -157,8 +157,9 @@ def _flight(row: OutboundMessage) -> Flight:
     return cast("Flight", flight_of(row))
 
 
+RESUME = ResumeMessage()
 ACTIONS = (
-    ResumeMessage(),
+    RESUME,
     SendMessageNow(),
     ResetMessageRetries(),
     SuspendMessage(),

@@ -11,8 +11,10 @@ from django.utils import timezone
 from msh.models import Consumer, InboundConversation, InboundMessage, Incident, OutboundMessage
 from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
-from tests.admin.conftest import busy_world
+from tests.admin.conftest import address, busy_world, url
+from tests.admin.links.test_conversation import stop
 from tests.admin.many import standing_deliveries
+from tests.flows.flying import make_sky
 
 pytestmark = pytest.mark.django_db
 
@@ -125,3 +127,24 @@ def test_what_is_resolved_or_of_the_whole_msh_leads_nowhere(operator: Client) ->
     page = operator.get(reverse("admin:msh_incident_change", args=[incident.pk]))
 
     assert page.context["jumps"] == []
+
+
+def test_a_conversation_is_resumed_on_the_page_of_its_incident(
+    operator: Client, viewer: Client
+) -> None:
+    sky = make_sky(ordered=True)
+    message = stop(sky, "talk", behind=1)
+    incident = Incident.objects.get(kind="conversation_stopped")
+
+    page = operator.get(url(Incident, "change", incident.pk))
+    first, *_ = page.context["offers"]
+    assert (first.action.name, first.recommended) == ("resume", True)
+    assert first.url == address("resume", message)
+    assert [jump.recommended for jump in page.context["jumps"]] == [False]
+    page = viewer.get(url(Incident, "change", incident.pk))
+    assert "resume" not in [offer.action.name for offer in page.context["offers"]]
+
+    stop(sky, "other")
+    page = operator.get(url(Incident, "change", incident.pk))
+    assert "resume" not in [offer.action.name for offer in page.context["offers"]]
+    assert [jump.recommended for jump in page.context["jumps"]] == [True]

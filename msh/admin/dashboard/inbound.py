@@ -125,7 +125,7 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
             "partner_url": reverse("partner_page", args=[incident.partner_id]),
             "jumps": [steps[incident.pk]] if incident.pk in steps else [],
             "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
-            "detail": markup.verbatim(incident.detail),
+            "detail": markup.local_times(incident.detail),
             "stops": stops.get(incident.pk),
             "opened": markup.ago(incident.opened_at),
             "assigned_to": incident.assigned_to,

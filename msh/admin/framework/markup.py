@@ -28,6 +28,9 @@ _INVISIBLE = re.compile(
 )
 """Invisible characters that change what is shown: controls, and those that set the direction."""
 
+_UTC = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) UTC\b")
+"""As `msh` writes a time into the detail of an incident."""
+
 STATE_VARIANTS = {
     "suspended": "danger",
     "failed": "danger",
@@ -166,6 +169,19 @@ def verbatim(text: str) -> SafeString | str:
     return (
         format_html('<bdi class="msh-verbatim">{}</bdi>', escape_invisible(text)) if text else DASH
     )
+
+
+def local_times(text: str) -> SafeString | str:
+    """The detail of an incident, with its times in the time zone of the user."""
+    now = timezone.now()
+
+    def local(found: re.Match[str]) -> str:
+        try:
+            return format_time(datetime.fromisoformat(found[1]).replace(tzinfo=UTC), now)
+        except ValueError:  # it looks like a time, in a text from a partner
+            return found[0]
+
+    return verbatim(_UTC.sub(local, text))
 
 
 def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:

@@ -225,7 +225,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
 
     @display(description="Last detail")
     def detail_text(self, incident: Incident) -> str:
-        return markup.verbatim(incident.detail)
+        return markup.local_times(incident.detail)
 
     @display(description="Opened")
     def opened(self, incident: Incident) -> str:

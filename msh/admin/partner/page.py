@@ -163,7 +163,7 @@ def _incidents(partner: Partner) -> Table:
             markup.link_to(one, CAUSES[one.kind].what),
             markup.time_and_age(one.opened_at),
             one.count,
-            markup.verbatim(one.detail),
+            markup.local_times(one.detail),
             one.assigned_to or "nobody",
         )
         for one in opened[:ROWS]

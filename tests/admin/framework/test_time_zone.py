@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.time_zone import LocalTimeField, aware
-from msh.models import ApiToken, BulkJob, OutboundLink, OutboundMessage, Preference
+from msh.models import ApiToken, BulkJob, Incident, OutboundLink, OutboundMessage, Preference
 from tests.admin.conftest import suspended_world, url
 from tests.api.test_access import made_in_console
 
@@ -127,3 +127,16 @@ def test_a_period_in_the_hour_that_comes_twice_is_confirmed(
 
     job = BulkJob.objects.get()
     assert (job.since, job.total) == (since, 1)
+
+
+def test_times_in_the_detail_of_an_incident_are_in_the_zone_of_the_user(
+    supervisor: Client, message: OutboundMessage
+) -> None:
+    incident = Incident.objects.get()
+    odd = "at 2026-13-01 12:00:00 UTC"
+    Incident.objects.update(detail=f"no progress since 2026-06-01 12:00:00 UTC: held {odd}")
+    choose(supervisor, "Europe/Madrid")
+    partner = reverse("partner_page", args=[incident.partner_id])
+    for where in (url(Incident, "change", incident.pk), url(Incident, "changelist"), partner):
+        page = supervisor.get(where).content.decode()
+        assert f"no progress since 2026-06-01 14:00:00 CEST: held {odd}" in page

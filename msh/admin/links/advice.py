@@ -26,6 +26,7 @@ from msh.flows.operations.inspection.answers import (
 )
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
+from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
 
@@ -131,7 +132,10 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
 
 
 def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
-    return hints([(link, last_words(link))]) if may_be_of_another(cause) else ()
+    if not may_be_of_another(cause):
+        return ()
+    shared = shared_address(link.partner)
+    return [*([shared] if shared else []), *hints([(link, last_words(link))])]
 
 
 def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:

@@ -164,6 +164,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
             "cancelling": cancelling_notices(link),
             "queue": self.queue(link),
             "last_error": self.last_error(link),
+            "address": self.where(link),
             "growth": growth(link.partner_id, row.queued, moves=_moves(link)),
             "live": bool(row.queued) or link.state != LaneState.IDLE,
         }

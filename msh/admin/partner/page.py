@@ -24,6 +24,7 @@ from msh.admin.links.outbound_actions import RESUME
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.admin.statistics.page import PERMISSION, last_day_of
 from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.lane import LaneState
 from partners.models import Agreement, Partner
@@ -73,6 +74,7 @@ def _link(request: HttpRequest, model: type[Any], partner: Partner) -> Any:
 
 
 def _headline(partner: Partner, link: Any, advice: str) -> Headline:
+    shared = shared_address(partner)
     suspended = bool(link) and link.state == LaneState.SUSPENDED
     badge = markup.badge(link.get_state_display(), _variant(link)) if link else markup.badge("new")
     return Headline(
@@ -85,7 +87,7 @@ def _headline(partner: Partner, link: Any, advice: str) -> Headline:
             ("Contact", markup.in_words(partner.contact)),
             ("Phone", markup.in_words(partner.phone)),
             ("Notes", markup.in_words(partner.notes)),
-            ("Address", markup.verbatim(partner.destination)),
+            ("Address", format_html("{} {}", markup.verbatim(partner.destination), shared)),
             ("URI", markup.verbatim(partner.uri)),
             ("Last Acknowledgement", markup.time_of(_last_ack(link)) if link else ""),
             ("Queue", link.queued if link else ""),

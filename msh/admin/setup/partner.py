@@ -21,6 +21,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.operations import change_link
+from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import AlertRecipient, InboundLink, MaintenanceWindow, OutboundLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
@@ -236,6 +237,8 @@ class PartnerAdmin(AuditedAdmin):
         """Creates its links too, so that they can be suspended or held before the first message.
         One that was moved has them."""
         super().save_model(request, obj, form, change)
+        if {"address", "uri"} & {*form.changed_data} and (shared := shared_address(obj)):
+            messages.warning(request, shared)
         if not obj.moved:
             change_link.open_links(obj)
 

@@ -4,7 +4,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from msh.models import OutboundLink
 from partners.models import Partner
+from tests.admin.conftest import url
 from tests.admin.links.test_advice import page_of, silent_world
 from tests.flows.world import World
 
@@ -40,3 +42,35 @@ def test_another_failure_names_nobody(operator: Client) -> None:
     refused_by("eldridge", "no")
     down = silent_world(503, "503 eldridge is in maintenance")
     assert "names partner" not in page_of(operator, down).content.decode()
+
+
+def test_an_address_that_is_another_partners_says_so(
+    operator: Client,
+) -> None:
+    aldgate = refused_by("aldgate", "sender not registered")
+    eldridge = refused_by("eldridge", "sender not registered")
+    told = "The address is the one of eldridge, too"
+    pages = (
+        url(OutboundLink, "change", aldgate.link.pk),
+        reverse("partner_page", args=[aldgate.there.pk]),
+    )
+    for page in pages:
+        assert told not in operator.get(page).content.decode()
+
+    other = Partner.objects.get(pk=eldridge.there.pk).uri
+    Partner.objects.filter(pk=aldgate.there.pk).update(address=other.replace("http:", "HTTP:"))
+    for page in pages:
+        html = operator.get(page).content.decode()
+        assert told in html
+        assert "HTTP:" in html, "the address that we send to"
+    assert "the one of aldgate, too" in page_of(operator, eldridge).content.decode()
+
+
+def test_two_pairs_with_one_mshs_uri_share_its_address(operator: Client) -> None:
+    first = refused_by("first", "no")
+    second = refused_by("second", "no")
+    here = Partner.objects.get(pk=first.there.pk)
+    Partner.objects.filter(pk=second.there.pk).update(
+        uri=here.uri, uri_normalised=here.uri_normalised, our_uri_normalised="http://other.example/"
+    )
+    assert ", too" not in page_of(operator, second).content.decode()

@@ -205,6 +205,19 @@ def test_impossible_values_are_refused_at_their_field(
     assert not Partner.objects.exists()
 
 
+def test_an_address_that_is_another_partners_is_saved_with_a_warning(
+    admin_client: Client, partner: Partner
+) -> None:
+    Partner.objects.create(name="eldridge", uri="http://eldridge.example/", address="http://x/")
+    warning = "The address is the one of eldridge, too"
+    for address in ("http://ELDRIDGE.example/", "http://x/"):
+        page = admin_client.post(page_of(partner), form(address=address), follow=True)
+        assert warning in page.content.decode()
+        assert Partner.objects.get(pk=partner.pk).address == address
+    page = admin_client.post(page_of(partner), form(address="http://acme.example/new"), follow=True)
+    assert warning not in page.content.decode()
+
+
 def test_a_second_partner_of_the_pair_is_refused(admin_client: Client, partner: Partner) -> None:
     response = admin_client.post(ADD, form(name="other"))
     assert "Partner acme has the same pair" in errors_of(response)

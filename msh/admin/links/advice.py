@@ -29,6 +29,7 @@ from msh.flows.operations.inspection.retrying import retrying
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
+from partners.models.partner import OutgoingKind
 
 from .lane_view import last_answer_of
 from .link_view import view_of
@@ -48,6 +49,11 @@ _SECTIONS = {
     "name": setup.DESTINATION,
 }
 """By runbook, the section of the partner's settings to correct."""
+
+_ENTER_AGAIN = (
+    "Have our credential at hand: if host, port or scheme of the address change, it must be entered"
+    " again, so that nobody can have it sent to another host."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,7 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
         return None
-    text = " ".join([*_other_partner(link, cause), cause.advice])
+    text = " ".join([*_other_partner(link, cause), cause.advice, *_kept_credential(link, cause)])
     return Advice(
         text, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
     )
@@ -138,6 +144,11 @@ def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
     return [*([shared] if shared else []), *hints([(link, last_words(link))])]
 
 
+def _kept_credential(link: OutboundLink, cause: Cause) -> Sequence[str]:
+    shown = _SECTIONS.get(cause.runbook) == setup.DESTINATION
+    return [_ENTER_AGAIN] if shown and link.partner.outgoing_kind != OutgoingKind.NONE else []
+
+
 def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:
     """No button is the one that helps: the link may get along by itself."""
     answer = view_of(link).retried(link)
@@ -145,7 +156,8 @@ def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice |
     if cause is None:
         return None
     jumps = list(_jumps(link, cause, request, recommended=False))
-    return Advice(cause.advice, runbook_url(cause), jumps, "")
+    text = " ".join([cause.advice, *_kept_credential(link, cause)])
+    return Advice(text, runbook_url(cause), jumps, "")
 
 
 def _jumps(

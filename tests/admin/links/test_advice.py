@@ -17,6 +17,7 @@ from msh.models import History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from partners.models import Partner
 from tests.admin.conftest import url, use
 from tests.flows.flying import make_sky
 from tests.flows.test_bad_errors import about, come
@@ -273,3 +274,15 @@ def test_first_copy_or_an_answer_that_says_nothing_has_no_advice(
 
 def test_every_class_of_answer_after_which_a_copy_is_sent_has_its_words() -> None:
     assert RETRYING.keys() == ANSWERS.keys() - {Answer.MESSAGE}
+
+
+def test_advice_on_the_address_says_that_our_credential_is_needed_again(operator: Client) -> None:
+    world = silent_world(404, "404 Not Found")
+    told = "if host, port or scheme of the address change, it must be entered again"
+    assert told not in page_of(operator, world).content.decode()
+
+    Partner.objects.filter(pk=world.there.pk).update(outgoing_kind="bearer", outgoing_secret="x")
+    assert told in page_of(operator, world).content.decode()
+    refused = silent_world(401, "401 no")
+    Partner.objects.filter(pk=refused.there.pk).update(outgoing_kind="bearer", outgoing_secret="x")
+    assert told not in page_of(operator, refused).content.decode()

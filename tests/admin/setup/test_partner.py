@@ -218,6 +218,23 @@ def test_an_address_that_is_another_partners_is_saved_with_a_warning(
     assert warning not in page.content.decode()
 
 
+def test_the_top_of_a_form_names_each_field_with_an_error(
+    admin_client: Client, partner: Partner
+) -> None:
+    admin_client.post(page_of(partner), form(outgoing_kind="bearer", secret="key"))
+    wrong = {**AGREEMENT, "retries": -1}
+    sent = form(
+        outgoing_kind="bearer", address="http://new.example/", reason="", agreements=[wrong]
+    )
+    html = admin_client.post(page_of(partner), sent).content.decode()
+
+    summary = html[html.index('role="alert"') : html.index('id="id_name"')]
+    assert '<a href="#id_address" class="text-link">Address</a>: Host, port or scheme' in summary
+    assert '<a href="#id_reason" class="text-link">Reason</a>: This field is required' in summary
+    assert '<a href="#id_agreements-0-retries" class="text-link">Agreement 1, Retries' in summary
+    assert summary.count("<li>") == 3
+
+
 def test_a_second_partner_of_the_pair_is_refused(admin_client: Client, partner: Partner) -> None:
     response = admin_client.post(ADD, form(name="other"))
     assert "Partner acme has the same pair" in errors_of(response)

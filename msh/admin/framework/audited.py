@@ -9,6 +9,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -23,6 +24,7 @@ from msh.store.operations.settings_log import (
 
 from . import markup
 from .actions import REASON_LIMIT
+from .markup import page_url
 from .pages import Table
 from .saved_filters import SavedFilters
 
@@ -95,6 +97,14 @@ def _change_text(name: str, change: SettingChange) -> str:
     return f"{name}: {' → '.join(sides)}"
 
 
+_BACK = "back"
+
+
+def settings_url(row: Model, back: str) -> str:
+    """Of the page of `row`, which leads `back` when it is saved."""
+    return f"{page_url(row)}?{urlencode({_BACK: back})}"
+
+
 class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
     """`before`: the rows of the page before they are saved."""
 
@@ -162,6 +172,12 @@ class AuditedAdmin(AuditHistory, SavedFilters):
         after = snapshot(*self.audited_rows(form.instance.pk))
         actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
         record_changes(form.before, after, actor)
+
+    def response_post_save_change(self, request: HttpRequest, obj: Any) -> Any:
+        back = request.GET.get(_BACK, "")
+        if url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+            return HttpResponseRedirect(back)
+        return super().response_post_save_change(request, obj)
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from msh.admin.framework import markup
+from msh.admin.framework.audited import settings_url
 from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup import partner as setup
@@ -164,18 +165,19 @@ def _jumps(
     link: OutboundLink, cause: Cause, request: HttpRequest, *, recommended: bool = True
 ) -> Iterator[Jump]:
     for way in cause.helps:
-        found = _page(link, way, cause)
+        found = _page(link, way, cause, request.path)
         if found and request.user.has_perms(_NEEDS[way][0]):
             yield Jump(*found, recommended)
             recommended = False
 
 
-def _page(link: OutboundLink, way: Help, cause: Cause) -> tuple[str, str, str] | None:
-    """Title, icon and URL; None of an action, or if there is nothing to go to."""
+def _page(link: OutboundLink, way: Help, cause: Cause, back: str) -> tuple[str, str, str] | None:
+    """Title, icon and URL; None of an action, or if there is nothing to go to. `back`: the page to
+    return to when the settings are saved."""
     match way:
         case Help.PARTNER:
             section = _SECTIONS.get(cause.runbook)
-            where = markup.page_url(link.partner) + (f"#{section}" if section else "")
+            where = settings_url(link.partner, back) + (f"#{section}" if section else "")
             return "Partner settings", "handshake", where
         case Help.CONNECTION:
             for agreement in link.partner.agreements.all():

@@ -12,6 +12,7 @@ from django.utils.html import format_html
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
+from msh.admin.framework.audited import settings_url
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import Table
 from msh.admin.framework.second_person import asked_about
@@ -126,7 +127,7 @@ def _withheld(request: HttpRequest, link: Any) -> Sequence[str]:
 
 def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
     if request.user.has_perm("partners.change_partner"):
-        url = reverse("admin:partners_partner_change", args=[partner.pk])
+        url = settings_url(partner, request.path)
         yield Jump("Settings", "settings", url, recommended=False)
     history = f"{reverse('admin:msh_history_changelist')}?partner__id__exact={partner.pk}"
     for title, icon, model in (

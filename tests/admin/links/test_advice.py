@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
@@ -58,7 +59,9 @@ def test_refused_credentials_are_replaced_before_anything_is_resumed(
 
     page = page_of(administrator, world)
     assert filled(page) == ["Partner settings"]
-    assert page.context["advice"].jumps[0].url.endswith("#authentication")
+    url, _, section = page.context["advice"].jumps[0].url.partition("#")
+    assert section == "authentication"
+    assert parse_qs(urlsplit(url).query) == {"back": [page.request["PATH_INFO"]]}
     assert "Replace our credentials in the partner" in page.content.decode()
     assert reverse("runbook", args=["credentials"]) in page.content.decode()
     assert page.context["advice"].ask == ""

@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from msh.flows.operations.change_link import open_links
 from msh.models import InboundLink, OutboundLink
@@ -299,3 +300,23 @@ def test_a_party_has_one_route(admin_client: Client, partner: Partner) -> None:
         admin_client.post("/admin/partners/route/add/", route)
     )
     assert "333" in admin_client.get("/admin/partners/route/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("back", "led_to"),
+    [
+        ("/admin/msh/outboundlink/", "/admin/msh/outboundlink/"),
+        ("", "/admin/partners/partner/"),
+        ("https://evil.example/", "/admin/partners/partner/"),
+        ("//evil.example/", "/admin/partners/partner/"),
+    ],
+)
+def test_saved_settings_lead_back_to_the_page_that_led_to_them(
+    admin_client: Client, back: str, led_to: str
+) -> None:
+    partner = Partner.objects.create(name="acme", uri="http://acme.example/ebxml/")
+    where = f"{page_of(partner)}?{urlencode({'back': back})}"
+    saved = admin_client.post(where, form(address="http://acme.example/moved/"))
+    assert saved.headers["Location"] == led_to
+    partner.refresh_from_db()
+    assert partner.address == "http://acme.example/moved/"

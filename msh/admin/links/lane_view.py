@@ -10,7 +10,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_seconds
 from msh.flows.operations.inspection.retrying import is_retrying
-from msh.models import Attempt, OutboundLink, OutboundMessage
+from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
 from partners.models import Agreement
@@ -56,7 +56,19 @@ def context(link: OutboundLink) -> dict[str, object]:
         "kind": markup.service_and_action(link.in_flight) if link.in_flight else "",
         "tries": tries(link),
         "counters": counters(link.partner_id),
+        "acknowledged": _last_acknowledged(link),
     }
+
+
+def _last_acknowledged(link: OutboundLink) -> str:
+    """The message and when, so that a link which waits for the next one does not seem to stand."""
+    sent = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False)
+    done = sent.filter(state=OutboundState.ACKNOWLEDGED).order_by("-epoch", "-sequence_number")
+    last = done.only("sequence_number", "completed_at", "message_id").first()
+    if last is None or last.completed_at is None:
+        return markup.DASH
+    number = markup.link_to(last, f"number {last.sequence_number}")
+    return format_html("{}, {}", number, markup.ago(last.completed_at))
 
 
 def tables(link: OutboundLink, *, connection: object) -> Sequence[Table]:

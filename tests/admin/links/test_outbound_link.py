@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.framework.markup import page_url
 from msh.admin.framework.pages import Table
 from msh.admin.links.counters import forecast
 from msh.flows.operations import change_link
@@ -241,3 +242,15 @@ def test_forecast_goes_on_at_the_rate_so_far(
     queued: int, acknowledged: int, seconds: int, words: str
 ) -> None:
     assert forecast(queued, acknowledged, timedelta(seconds=seconds)) == words
+
+
+def test_page_names_what_was_acknowledged_last(viewer: Client) -> None:
+    world = make_world()
+    first = world.submit()
+    world.settle()
+    assert "Last Acknowledgement</dt><dd>-</dd>" in page_of(viewer, waiting_world())
+
+    page = page_of(viewer, world)
+
+    link = f'<dd><a href="{page_url(first)}" class="text-link"><bdi>number 1</bdi></a>, <time'
+    assert f"Last Acknowledgement</dt>{link}" in page

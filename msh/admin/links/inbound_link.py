@@ -95,10 +95,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def page_context(self, request: HttpRequest, row: InboundLink) -> dict[str, object]:
         link = row
-        blocking, numbered = _blocking(link), has_numbers(link.partner)
-        delivery = (
-            blocking.deliveries.select_related("consumer", "message").first() if blocking else None
-        )
+        (blocking, delivery), numbered = first_undelivered(link), has_numbers(link.partner)
         stands = standstill(request, blocking, delivery) if link.partner.delivers else None
         return {
             "link": link,
@@ -150,6 +147,14 @@ def _limits(link: InboundLink) -> str:
         f"Messages per minute: {_limit(limits.rate)}."
         f" Undelivered messages: {_limit(limits.undelivered_messages)}."
     )
+
+
+def first_undelivered(link: InboundLink) -> tuple[InboundMessage | None, Delivery | None]:
+    """The message that the others wait for, and its delivery."""
+    first = _blocking(link)
+    if first is None:
+        return None, None
+    return first, first.deliveries.select_related("consumer", "message").first()
 
 
 def _blocking(link: InboundLink) -> InboundMessage | None:

@@ -8,12 +8,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.audited import settings_url
-from msh.admin.framework.headline import Headline
+from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
 from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
@@ -30,6 +31,8 @@ from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, Out
 from msh.protocol.lane import LaneState
 from partners.models import Agreement, Partner
 from partners.models.partner import OutgoingKind
+
+from .stops import stops_of
 
 ROWS = 20
 """Open incidents that are shown."""
@@ -49,7 +52,12 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         "title": f"Partner {markup.escape_invisible(str(partner))}",
         "opts": Partner._meta,  # noqa: SLF001  public
         "partner": partner,
-        "headline": _headline(partner, outbound, advice.text if advice else ""),
+        "headline": _headline(
+            partner,
+            outbound,
+            advice.text if advice else "",
+            stops_of(request, partner, outbound, inbound),
+        ),
         "windows": windows_of(request, partner.pk),
         "cancelling": cancelling_notices(outbound) if outbound else (),
         "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
@@ -74,15 +82,24 @@ def _link(request: HttpRequest, model: type[Any], partner: Partner) -> Any:
     return page.get_queryset(request).filter(partner=partner).first() if found else None
 
 
-def _headline(partner: Partner, link: Any, advice: str) -> Headline:
+def _headline(partner: Partner, link: Any, advice: str, stops: Sequence[SafeString]) -> Headline:
+    """One state for both directions: that of the link to the partner, if nothing else stands
+    still."""
     shared = shared_address(partner)
     suspended = bool(link) and link.state == LaneState.SUSPENDED
     badge = markup.badge(link.get_state_display(), _variant(link)) if link else markup.badge("new")
+    if stops and not suspended:
+        badge = markup.badge("action required", "danger")
+    sentence = sentence_of(link) if link else "No message was exchanged yet."
+    if stops:
+        status = format_html("To the partner: {}", sentence) if link else ""
+        first, last = (status, "") if suspended else ("", status)
+        sentence = format_html_join(" ", "{}", [(one,) for one in (first, *stops, last) if one])
     return Headline(
         badge=badge,
-        sentence=sentence_of(link) if link else "No message was exchanged yet.",
+        sentence=sentence,
         advice=advice,
-        tone="suspended" if suspended else "",
+        tone=ALARM if suspended or stops else "",
         facts=[
             ("Name", partner.name),
             ("Contact", markup.in_words(partner.contact)),

@@ -7,11 +7,29 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import strip_tags
 
-from msh.models import History, OutboundLink, OutboundMessage
+from msh.flows.operations import change_link
+from msh.flows.operations.watch import watch
+from msh.models import (
+    ConsumerKind,
+    Delivery,
+    History,
+    InboundMessage,
+    OutboundLink,
+    OutboundMessage,
+)
+from msh.protocol.kinds import DeliveryState
+from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 from partners import export
 from partners.models import Partner
 from tests.admin.conftest import address, messages_of, submit, suspended_world, url
+from tests.delivery.desk import consumer
+from tests.endpoint.ebms2 import agree
+from tests.flows.flying import REFUSED, make_sky
+from tests.flows.test_conversations_in import make_due, take
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +59,74 @@ def test_one_page_has_both_directions_and_all_about_a_partner(administrator: Cli
     assert reverse("admin:partners_agreement_connection", args=[world.agreement.pk]) in page
     assert reverse("admin:partners_partner_change", args=[partner.pk]) in page
     assert "Bearer token" in page
+
+
+def head_of(client: Client, partner: Partner) -> tuple[str, str]:
+    """Badge and sentence of its page, as text."""
+    head = client.get(reverse("partner_page", args=[partner.pk])).context["headline"]
+    return strip_tags(str(head.badge)).strip().lower(), strip_tags(str(head.sentence))
+
+
+def test_the_state_of_a_partner_is_the_worst_of_both_directions(operator: Client) -> None:
+    world = make_world()
+    change_link.open_links(world.there)
+    change_link.open_links(world.here)
+    (badge, sentence) = head_of(operator, world.there)
+    assert (badge, "To the partner" in sentence) == ("idle", False)
+
+    change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=Actor("ole", "strike"))
+    (badge, sentence) = head_of(operator, world.there)
+    assert badge == "action required"
+    assert sentence.startswith("Submissions to the partner are refused by an operator. To the")
+    change_link.switch(world.there, Switch.ACCEPTS, on=True, actor=Actor("ole", "over"))
+
+    world.submit()
+    world.settle()
+    (badge, sentence) = head_of(operator, world.here)
+    assert badge == "action required"
+    assert sentence.startswith("Nothing is delivered: no consumer takes")
+    change_link.switch(world.here, Switch.DELIVERS, on=False, actor=Actor("ole", "strike"))
+    (_, sentence) = head_of(operator, world.here)
+    assert sentence.startswith("Deliveries of its messages are held by an operator.")
+    assert "Nothing is delivered" not in sentence
+
+
+def test_a_suspended_link_is_said_first(operator: Client) -> None:
+    world = suspended_world()
+    (badge, sentence) = head_of(operator, world.there)
+    assert badge == "suspended"
+    assert sentence.startswith("To the partner: ")
+    assert sentence.endswith("Open incidents: 1.")
+
+
+def test_stopped_conversations_are_in_the_state_of_the_partner(operator: Client) -> None:
+    sky = make_sky(ordered=True)
+    sky.submit(conversation_id="talk")
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+    (badge, sentence) = head_of(operator, sky.partner)
+    assert (badge, sentence.startswith("Stopped conversations to the partner: 1.")) == (
+        "action required",
+        True,
+    )
+
+
+def test_deliveries_and_missing_messages_are_in_the_state_of_the_partner(operator: Client) -> None:
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    agreement = agree(partner, ordered=True)
+    take(agreement, 0, 2)
+    assert "lack a message" not in head_of(operator, partner)[1]
+    make_due()
+    watch()
+    assert "Conversations from the partner that lack a message: 1." in head_of(operator, partner)[1]
+    Delivery.objects.create(
+        message=InboundMessage.objects.earliest("pk"),
+        consumer=consumer(ConsumerKind.PULL),
+        state=DeliveryState.BLOCKED,
+        attempt=1,
+        started_at=timezone.now(),
+    )
+    assert "Deliveries that need a decision: 1." in head_of(operator, partner)[1]
 
 
 def test_a_partner_that_is_new_has_a_page_too(administrator: Client) -> None:

@@ -1,5 +1,6 @@
 """Incidents: list, and the page of one."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,7 +36,7 @@ from msh.admin.messages import flight_actions
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Attempt, Direction, Incident, OutboundLink, OutboundMessage
+from msh.models import Attempt, Consumer, Direction, Incident, OutboundLink, OutboundMessage
 from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
@@ -44,6 +45,8 @@ from .operator_notice import notices_about
 
 NOTES = 100
 """Notes shown for one incident."""
+_CONSUMER = re.compile(r"\bconsumer ([-\w]+)")
+"""Of the detail of a link that is stuck (`msh/protocol/stuck.py`)."""
 
 
 class OpenFilter(DropdownFilter):
@@ -177,6 +180,8 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
             return [("Conversation", link_to_conversation_of(key, last))]
         if incident.kind in DELIVERIES:
             return [("Deliveries", self.deliveries(incident))]
+        if incident.kind == IncidentKind.STUCK and (named := _CONSUMER.search(incident.detail)):
+            return [("Consumer", markup.link_to(one)) for one in _consumers(named[1])]
         return []
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
@@ -234,6 +239,11 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     @display(description="Resolved")
     def resolved(self, incident: Incident) -> str:
         return markup.time_of(incident.resolved_at)
+
+
+def _consumers(name: str) -> QuerySet[Consumer]:
+    """At most one: names are unique."""
+    return Consumer.objects.filter(name=name).select_related("partner")
 
 
 def _cause(incident: Incident) -> Cause:

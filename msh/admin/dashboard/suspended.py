@@ -27,6 +27,7 @@ from msh.admin.links.advice import (
     with_last_answer,
 )
 from msh.admin.links.cancelling import with_cancelling
+from msh.admin.links.maintenance import with_window
 from msh.admin.links.other_partner import hints, may_be_of_another
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.resynchronise import RESYNCHRONISE
@@ -143,7 +144,7 @@ def _links() -> QuerySet[OutboundLink]:
     ).order_by("-epoch", "-sequence_number")
     links = OutboundLink.objects.suspended().select_related("partner", "in_flight")
     links = links.defer("in_flight__head").prefetch_related("partner__agreements")
-    dated = with_cancelling(with_last_answer(links)).annotate(
+    dated = with_window(with_cancelling(with_last_answer(links))).annotate(
         last_ack=Subquery(acknowledged.values("completed_at")[:1])
     )
     counted = dated.annotate(counted_from=Coalesce(F("last_ack"), _NEVER))

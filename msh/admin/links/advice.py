@@ -34,6 +34,7 @@ from partners.models.partner import OutgoingKind
 
 from .lane_view import last_answer_of
 from .link_view import view_of
+from .maintenance import END, window_of
 from .other_partner import hints, may_be_of_another
 
 _NEEDS = {
@@ -54,6 +55,10 @@ _SECTIONS = {
 _ENTER_AGAIN = (
     "Have our credential at hand: if host, port or scheme of the address change, it must be entered"
     " again, so that nobody can have it sent to another host."
+)
+_IN_MAINTENANCE = (
+    "A maintenance window has suspended the link, and resumes it at its end. If the maintenance is"
+    " over, end the window: sending resumes, and operators are called about the partner again."
 )
 
 
@@ -132,10 +137,20 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
         return None
+    if (window := window_of(link)) is not None:
+        return _advice_in_maintenance(window, cause, request)
     text = " ".join([*_other_partner(link, cause), cause.advice, *_kept_credential(link, cause)])
     return Advice(
         text, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
     )
+
+
+def _advice_in_maintenance(window: int, cause: Cause, request: HttpRequest) -> Advice:
+    may = END.is_permitted(request)
+    url = reverse("admin:msh_maintenancewindow_end", args=[window])
+    jumps = [Jump(END.title, END.icon, url, recommended=True)] if may else []
+    ask = "" if may else whom_to_ask(request, END.permissions, "end the window")
+    return Advice(_IN_MAINTENANCE, runbook_url(cause), jumps, ask)
 
 
 def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:

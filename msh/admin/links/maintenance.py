@@ -1,10 +1,11 @@
 """Maintenance windows: planned on the page of a link, listed, and ended."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
@@ -50,7 +51,7 @@ class Plan(ActionDialog[OutboundLink]):
         window = self.action.flow(row.partner, actor, **form.action_fields)
         return (
             f"Partner {row.partner}: maintenance is planned from {_local(window.starts_at)} to"
-            f" {_local(window.ends_at)}."
+            f" {_local(window.ends_at)}.{_too_long(window)}"
         )
 
 
@@ -73,7 +74,7 @@ class End(ActionDialog[MaintenanceWindow]):
         )
 
 
-PLAN = Plan()
+PLAN, END = Plan(), End()
 
 
 @admin.register(MaintenanceWindow)
@@ -83,7 +84,7 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
     when_empty = "To plan one, open a partner under Links to partners and choose Plan maintenance."
-    operator_actions = (End(),)
+    operator_actions = (END,)
     fields = (
         ("link", "status"),
         ("begins", "ends"),
@@ -111,7 +112,9 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
 
     @display(description="Resume at")
     def ends(self, window: MaintenanceWindow) -> str:
-        return markup.time_of(window.ends_at)
+        ends = markup.time_of(window.ends_at)
+        too_long = _too_long(window)
+        return format_html('{}<p class="msh-cause">{}</p>', ends, too_long) if too_long else ends
 
     @display(description="Reason")
     def why(self, window: MaintenanceWindow) -> str:
@@ -133,6 +136,43 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
 def state_badge(window: MaintenanceWindow) -> SafeString:
     variants = {WindowState.RUNNING: "warning", WindowState.PLANNED: "info"}
     return markup.badge(window.state, variants.get(WindowState(window.state), ""))
+
+
+def with_window(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
+    """With `window`: the key of the running window that has suspended the link; None if none."""
+    running = MaintenanceWindow.objects.filter(
+        partner=OuterRef("partner"),
+        state=WindowState.RUNNING,
+        suspended_since=OuterRef("suspended_since"),
+    )
+    return links.annotate(window=Subquery(running.values("pk")[:1]))
+
+
+def window_of(link: Any) -> int | None:
+    """`link`: best with `window`, as the list of links has it."""
+    if not hasattr(link, "window"):
+        (link,) = with_window(OutboundLink.objects.filter(pk=link.pk))
+    key: int | None = link.window
+    return key
+
+
+def going_on(link: OutboundLink) -> str:
+    """What a running window does to a link that is resumed, as a sentence; empty if none runs."""
+    running = MaintenanceWindow.objects.filter(partner=link.partner, state=WindowState.RUNNING)
+    window = running.order_by("ends_at").last()
+    if window is None:
+        return ""
+    return (
+        f" The maintenance window goes on until {_local(window.ends_at)}: nobody is called about"
+        f" {link.partner} before its end. End the window instead, if the maintenance is over."
+    )
+
+
+def _too_long(window: MaintenanceWindow) -> str:
+    if not window.window.is_long or window.state not in OPEN:
+        return ""
+    days = (window.ends_at - window.starts_at).days
+    return f" It lasts {days} days, and nobody is called meanwhile: check the end."
 
 
 def windows_of(request: HttpRequest, partner_id: int) -> Sequence[SafeString]:

@@ -16,6 +16,7 @@ from msh.store.history import Actor
 from .advice import helps_first
 from .cancelling import is_cancelling
 from .link_view import sentence_of, view_of
+from .maintenance import going_on, window_of
 
 
 class LinkDialog(ActionDialog[OutboundLink]):
@@ -79,12 +80,14 @@ class Resume(LinkDialog):
     icon = "play_arrow"
 
     def is_recommended(self, row: OutboundLink) -> bool:
-        return helps_first(row, Help.RESUME) and not is_cancelling(row)
+        held = is_cancelling(row) or window_of(row) is not None
+        return helps_first(row, Help.RESUME) and not held
 
     def consequence(self, row: OutboundLink) -> str:
+        resumed = f"{view_of(row).resumed(row)}{going_on(row)}"
         if row.suspended_for == OPERATOR:
-            return f"Suspended by {row.suspended_detail}. {view_of(row).resumed(row)}"
-        return view_of(row).resumed(row)
+            return f"Suspended by {row.suspended_detail}. {resumed}"
+        return resumed
 
 
 class ResetRetries(LinkDialog):

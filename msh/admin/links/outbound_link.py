@@ -81,7 +81,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         links: QuerySet[OutboundLink] = super().get_queryset(request)
         joined = links.select_related("partner", "in_flight__agreement")
         answered = with_last_answer(joined.prefetch_related("partner__agreements"))
-        return with_queue(with_cancelling(answered)).annotate(
+        return with_queue(maintenance.with_window(with_cancelling(answered))).annotate(
             under_way=count_flights(Q(under_way=True)),
             held=count_flights(FLIGHTS_IN[HELD]),
         )

@@ -1,7 +1,7 @@
 """Maintenance windows of a partner: when its link is suspended and resumed."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 
@@ -20,6 +20,8 @@ class WindowAct(StrEnum):
     MISS = "miss"
 
 
+LONG = timedelta(days=7)
+"""A window that is longer is likely to be a mistake, and nobody is called meanwhile."""
 OPEN = (WindowState.PLANNED, WindowState.RUNNING)
 
 
@@ -28,6 +30,10 @@ class Window:
     state: WindowState
     starts_at: datetime
     ends_at: datetime
+
+    @property
+    def is_long(self) -> bool:
+        return self.ends_at - self.starts_at > LONG
 
     def due_act(self, now: datetime) -> WindowAct | None:
         """What the clock does to it now, however late; None for nothing."""

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from msh.flows.operations import watch
 from msh.flows.operations.change_link import open_links
-from msh.models import MaintenanceWindow
+from msh.models import MaintenanceWindow, OutboundLink
 from tests.admin.conftest import address, messages_of, url, use
 from tests.flows.world import World, make_world
 
@@ -49,6 +49,44 @@ def test_window_is_planned_shown_and_ended(operator: Client, world: World) -> No
     window.refresh_from_db()
     assert (window.state, window.ended_by, world.link.state) == ("ended", "ann", "idle")
     assert "planned by" not in operator.get(page).content.decode()
+
+
+def test_a_window_that_suspended_a_link_is_to_be_ended(operator: Client, world: World) -> None:
+    plan(operator, world)
+    watch.follow_maintenance()
+    end = address("end", MaintenanceWindow.objects.get())
+
+    for page in (
+        operator.get(url(OutboundLink, "change", world.link.pk)),
+        operator.get(reverse("partner_page", args=[world.there.pk])),
+    ):
+        html = page.content.decode()
+        assert "If the maintenance is over, end the window" in html
+        assert f'href="{end}" id="jump:{end}" class="msh-action msh-action-recommended"' in html
+        assert not any(offer.recommended for offer in page.context["offers"])
+    dialog = operator.get(address("resume", world.link)).content.decode()
+    assert "The maintenance window goes on until" in dialog
+
+    use(operator, "resume", world.link)
+    use(operator, "suspend", world.link)
+    page = operator.get(url(OutboundLink, "change", world.link.pk))
+    assert [offer.action.name for offer in page.context["offers"] if offer.recommended] == [
+        "resume"
+    ]
+    assert "goes on until" in operator.get(address("resume", world.link)).content.decode()
+    use(operator, "end", MaintenanceWindow.objects.get())
+    assert "goes on until" not in operator.get(address("resume", world.link)).content.decode()
+
+
+@pytest.mark.parametrize(("days", "told"), [(8, True), (7, False)])
+def test_a_long_window_is_marked(operator: Client, world: World, days: int, told: bool) -> None:
+    starts = timezone.now().replace(second=0, microsecond=0)
+    times = {"starts_at": starts, "ends_at": starts + timedelta(days=days)}
+    written = {name: f"{at:%Y-%m-%d %H:%M}" for name, at in times.items()}
+    said = messages_of(use(operator, "plan_maintenance", world.link, "short", **written))
+    marked = f"It lasts {days} days, and nobody is called meanwhile: check the end."
+    assert (marked in said) is told
+    assert (marked in operator.get(url(MaintenanceWindow, "changelist")).content.decode()) is told
 
 
 def test_times_are_entered_in_24_hours(operator: Client, world: World) -> None:

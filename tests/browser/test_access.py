@@ -130,6 +130,7 @@ def count_something(agreement: Agreement, now: datetime) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_labels_and_contrast(console: Console, pair: PairFactory, scheme: str) -> None:
+    """F15 of the review of the console: landmarks and links that axe-core objected to."""
     partner, message = suspended(pair)
     page = console.open("Administrator", color_scheme=scheme)
     expect(page.locator("html.dark")).to_have_count(int(scheme == "dark"))
@@ -188,6 +189,7 @@ def press(page: Page, wanted: Locator) -> None:
 
 
 def test_the_first_tab_leads_to_the_content(console: Console) -> None:
+    """F15 of the review of the console: no skip link, icons read aloud in the sidebar."""
     page = console.open("Viewer")
     page.keyboard.press("Tab")
     skip = page.get_by_role("link", name="Skip to content")

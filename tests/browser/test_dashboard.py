@@ -98,6 +98,7 @@ def test_dashboard_shows_a_missing_answer(console: Console) -> None:
 
 
 def test_pages_and_lists_of_links_refresh_themselves(console: Console, pair: PairFactory) -> None:
+    """F12 of the review of the console: only the dashboard refreshed itself."""
     partner = pair(timeout=600, retries=1, retry_interval=600)
     message = partner.submit()
     partner.wait_for_attempts(message, 1)

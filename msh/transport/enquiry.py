@@ -11,6 +11,7 @@ from msh.transport.http import one_line
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
 DETAIL_LIMIT = 300  # characters
+SILENT = "no answer within"
 
 
 class EnquiryFailed(Exception):
@@ -55,7 +56,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
             answers = await asyncio.gather(*(_ask(session, url) for url in first))
             return [*answers, await _ask(session, last)]
     except TimeoutError:
-        raise EnquiryFailed(f"no answer within {deadline:g} s") from None
+        raise EnquiryFailed(f"{SILENT} {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise EnquiryFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
 

@@ -4,8 +4,12 @@ what TLS needs."""
 import socket
 import ssl
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from cryptography import x509
 
 from msh.transport.http import one_line
 
@@ -34,7 +38,10 @@ def walk(host: str, port: int, deadline: float, *, tls: bool) -> list[Step]:
         address, *_ = connection.getpeername()
         took = round((time.monotonic() - began) * 1000)
         open_way = Step("TCP", went=True, detail=f"connected to {address} port {port} in {took} ms")
-        return [open_way, _shake_hands(connection, host)] if tls else [open_way]
+        if not tls:
+            return [open_way]
+        again = lambda: socket.create_connection((host, port), deadline)  # noqa: E731
+        return [open_way, _shake_hands(connection, host, again)]
 
 
 def walk_to(url: str, deadline: float) -> list[Step]:
@@ -47,13 +54,37 @@ def walk_to(url: str, deadline: float) -> list[Step]:
     return walk(parts.hostname or "", port, deadline, tls=scheme == "https")
 
 
-def _shake_hands(connection: socket.socket, host: str) -> Step:
+def _shake_hands(
+    connection: socket.socket, host: str, connect: Callable[[], socket.socket]
+) -> Step:
     try:
         with ssl.create_default_context().wrap_socket(connection, server_hostname=host) as tls:
             ends = (tls.getpeercert() or {}).get("notAfter", "an unknown time")
             return Step("TLS", went=True, detail=f"{tls.version()}, certificate until {ends}")
+    except ssl.SSLCertVerificationError as error:
+        detail = (
+            f"The certificate of the server is not trusted: {error.verify_message}"
+            f" {_certificate(connect, host)}"
+        )
+        return Step("TLS", went=False, detail=one_line(detail, DETAIL_LIMIT))
     except (OSError, ValueError) as error:
         return Step("TLS", went=False, detail=_why(error))
+
+
+def _certificate(connect: Callable[[], socket.socket], host: str) -> str:
+    """What the server shows, which was not trusted: nothing is sent on this connection."""
+    anything = ssl.create_default_context()
+    anything.check_hostname = False
+    anything.verify_mode = ssl.CERT_NONE
+    with suppress(OSError, ValueError):
+        with connect() as connection, anything.wrap_socket(connection, server_hostname=host) as tls:
+            shown = x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")
+        begin, end = shown.not_valid_before_utc.date(), shown.not_valid_after_utc.date()
+        return (
+            f"(subject {shown.subject.rfc4514_string()}, issuer {shown.issuer.rfc4514_string()},"
+            f" valid from {begin} to {end})."
+        )
+    return "(the certificate could not be read again)."
 
 
 def _why(error: Exception) -> str:

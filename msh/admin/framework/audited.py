@@ -100,9 +100,19 @@ def _change_text(name: str, change: SettingChange) -> str:
 _BACK = "back"
 
 
+def back_of(request: HttpRequest) -> str:
+    """The page that led here, if the URL says it."""
+    back = request.GET.get(_BACK, "")
+    return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else ""
+
+
+def with_back(url: str, back: str) -> str:
+    return f"{url}?{urlencode({_BACK: back})}"
+
+
 def settings_url(row: Model, back: str) -> str:
     """Of the page of `row`, which leads `back` when it is saved."""
-    return f"{page_url(row)}?{urlencode({_BACK: back})}"
+    return with_back(page_url(row), back)
 
 
 class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no generic one
@@ -174,8 +184,7 @@ class AuditedAdmin(AuditHistory, SavedFilters):
         record_changes(form.before, after, actor)
 
     def response_post_save_change(self, request: HttpRequest, obj: Any) -> Any:
-        back = request.GET.get(_BACK, "")
-        if url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+        if back := back_of(request):
             return HttpResponseRedirect(back)
         return super().response_post_save_change(request, obj)
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from msh.admin.framework import markup
-from msh.admin.framework.audited import settings_url
+from msh.admin.framework.audited import settings_url, with_back
 from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup import partner as setup
@@ -70,6 +70,8 @@ class Jump:
     icon: str
     url: str
     recommended: bool
+    busy: str = ""
+    """The button posts, and says this until there is an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ def _jumps(
     for way in cause.helps:
         found = _page(link, way, cause, request.path)
         if found and request.user.has_perms(_NEEDS[way][0]):
-            yield Jump(*found, recommended)
+            busy = "Testing, up to 20 seconds …" if way is Help.CONNECTION else ""
+            yield Jump(*found, recommended, busy)
             recommended = False
 
 
@@ -197,7 +200,7 @@ def _page(link: OutboundLink, way: Help, cause: Cause, back: str) -> tuple[str, 
         case Help.CONNECTION:
             for agreement in link.partner.agreements.all():
                 where = reverse("admin:partners_agreement_connection", args=[agreement.pk])
-                return "Test connection", "cable", where
+                return "Test connection", "cable", with_back(where, back)
         case Help.MESSAGE if link.in_flight:
             return "Message in flight", "mail", markup.page_url(link.in_flight)
     return None

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from unfold.admin import ModelAdmin
 
 from msh.admin.framework import markup
+from msh.admin.framework.audited import back_of
 from msh.admin.framework.pages import Table
 from msh.flows.operations.inspection.connection import check, last_step
 from msh.transport.way import Step
@@ -48,7 +49,7 @@ class ConnectionPage(ModelAdmin):
             "opts": self.opts,
             "agreement": agreement,
             "last_step": last_step(agreement.partner),
-            "back": markup.page_url(agreement),
+            "back": back_of(request) or markup.page_url(agreement),
             "tables": [_results(check(agreement.partner))] if tried else [],
         }
         return TemplateResponse(request, "admin/msh/setup/connection.html", context)

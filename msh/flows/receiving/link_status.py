@@ -21,7 +21,11 @@ DEADLINE = 10.0
 
 
 class NoStatus(NotPossible):
-    """The partner did not say. `str()` is a sentence with the cure."""
+    """The partner did not say, and `why`. `str()` is a sentence with the cure."""
+
+    def __init__(self, text: str, why: str = "") -> None:
+        super().__init__(text)
+        self.why = why
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
@@ -75,6 +79,6 @@ def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatu
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(
             f"Partner {partner.name} did not report the state of its link: {problem}. Ask its"
-            " operator for the last number and MessageId that it accepted, and enter them (--last"
-            " N --last-id ID on the command line)."
+            " operator for the last number and MessageId that it accepted, and enter them.",
+            str(problem),
         ) from None

@@ -104,7 +104,13 @@ window.addEventListener("pageshow", () => {
 
 function setSent(form, is) {
     form.toggleAttribute("data-sent", is);
-    for (const button of form.querySelectorAll("[type=submit]")) button.disabled = is;
+    for (const button of form.querySelectorAll("[type=submit]")) {
+        button.disabled = is;
+        if (!button.dataset.busy) continue;
+        button.dataset.title ??= button.innerHTML;
+        if (is) button.textContent = button.dataset.busy;
+        else button.innerHTML = button.dataset.title;
+    }
 }
 
 /* Icons are not read aloud. What unfold makes a click out of can be reached by keyboard, with a name. */

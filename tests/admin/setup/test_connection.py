@@ -1,5 +1,6 @@
 """Test connection: TCP, TLS and link status of a partner's address; nothing is sent."""
 
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -7,17 +8,20 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.http import urlencode
 from pytest_django import Settings
 
 from msh.flows.operations.inspection.connection import check
-from msh.models import Attempt, History
+from msh.flows.receiving import link_status
+from msh.models import Attempt, History, OutboundLink
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from partners.models import Agreement, Partner
-from tests.admin.conftest import client_of
+from tests.admin.conftest import client_of, url
 from tests.certificates import write_certificate
 from tests.flows.flying import make_sky
 from tests.flows.world import make_world
 from tests.peer import Peer, status
-from tests.peer.answers import Answer
+from tests.peer.answers import Answer, silence
 from tests.peer.ebms2 import Envelope, pong
 from tests.peer.mailbox import Mailbox
 from tests.peer.recording import Received
@@ -50,12 +54,50 @@ def test_open_connection_is_reported_and_nothing_is_sent() -> None:
         peer.always(status(404))
         partner = partner_at(peer.address)
 
-        assert tried(partner) == [("TCP", True), ("link status", None)]
+        assert tried(partner) == [("TCP", True), ("HTTP", None)]
 
         (asked,) = peer.received
         assert (asked.method, asked.body) == ("GET", b"")
     assert not Attempt.objects.exists()
     assert not History.objects.exists()
+
+
+def test_a_server_that_takes_the_request_and_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link_status, "DEADLINE", 0.2)
+    with Peer() as peer:
+        peer.always(silence())
+        *_, last = check(partner_at(peer.address))
+    assert (last.name, last.went) == ("HTTP", False)
+    assert last.detail == (
+        "The connection works and the server took the request, but there was no answer within"
+        " 0.2 s. Ask the partner's operator whether its MSH is running."
+    )
+
+
+def test_a_test_leads_back_where_it_came_from(operator: Client) -> None:
+    agreement = partner_at("http://127.0.0.1:9/").agreements.get()
+    page = connection_page(agreement)
+    for back, shown in (
+        ("/admin/msh/outboundlink/7/change/", "/admin/msh/outboundlink/7/change/"),
+        ("//thief.example/", reverse("admin:partners_agreement_change", args=[agreement.pk])),
+    ):
+        answer = operator.post(f"{page}?{urlencode({'back': back})}").content.decode()
+        assert f'<a href="{shown}" class="text-link">Back</a>' in answer
+        assert "command line" not in answer
+
+
+def test_the_page_of_a_link_tests_at_once() -> None:
+    world = make_world()
+    world.submit()
+    (job,) = world.poll()
+    world.end(job, AttemptResult(AttemptOutcome.REFUSED, status=404, detail="404 Not Found"))
+    where = url(OutboundLink, "change", world.link.pk)
+    client = client_of("sue", "view_outboundlink", "view_agreement", "send_now_outboundlink")
+    page = client.get(where).content.decode()
+    target = f"{connection_page(world.agreement)}?{urlencode({'back': where})}"
+    assert f'<form method="post" action="{target}">' in page
 
 
 def test_refused_connection_is_reported() -> None:
@@ -107,7 +149,11 @@ def test_tls_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         trusted = check(partner_at(peer.address))
 
     assert untrusted[-1].went is False
-    assert "CERTIFICATE_VERIFY_FAILED" in untrusted[-1].detail
+    why = untrusted[-1].detail
+    assert why.startswith("The certificate of the server is not trusted: self-signed certificate")
+    assert "(subject CN=" in why
+    assert ", issuer CN=" in why
+    assert re.search(r"valid from 20\d\d-\d\d-\d\d to 20", why)
     assert [step.went for step in trusted[:2]] == [True, True]
     assert "certificate until" in trusted[1].detail
 

@@ -10,6 +10,7 @@ from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.uri import mail_address
+from msh.transport import enquiry
 from msh.transport.way import Step, walk, walk_to
 from partners.models import Partner
 from partners.models.dialects import Settings, settings_of
@@ -46,12 +47,26 @@ def _ping(partner: Partner) -> Step:
     return Step("Ping", said.is_answer, took)
 
 
+def _without_status(why: str) -> Step:
+    """What that tells of the way. Only an MSH of this product answers the request itself."""
+    if why.startswith(enquiry.SILENT):
+        detail = (
+            f"The connection works and the server took the request, but there was {why}. Ask the"
+            " partner's operator whether its MSH is running."
+        )
+        return Step("HTTP", went=False, detail=detail)
+    detail = (
+        f"The server answered: {why}. This says nothing about its MSH: only MSHs of this product"
+        " answer a link status request."
+    )
+    return Step("HTTP", None, detail)
+
+
 def _status(partner: Partner) -> Step:
     try:
         status = enquire(partner)
     except NoStatus as silent:
-        detail = f"{silent} Only MSHs of this product answer this request."
-        return Step("link status", None, detail)
+        return _without_status(silent.why or str(silent))
     link = OutboundLink.objects.filter(partner=partner).first()
     ours = link.next_number if link else sequence.FIRST
     last = status.accepted_number or "none"

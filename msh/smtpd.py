@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import psycopg
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -110,7 +110,7 @@ class Handler:
         options: list[str],
     ) -> str:
         if session.authenticated:
-            candidates = [cast("Partner", session.auth_data)]
+            candidates = await self._in_thread(_by_login, session.auth_data)
         else:
             candidates = await self._in_thread(_senders, address, _client(session))
         if not candidates:
@@ -160,11 +160,12 @@ class Handler:
         return "451 4.3.0 internal error, nothing was stored"
 
     async def _known(self, shown: AuthResult) -> AuthResult:
-        """aiosmtpd has read what was shown; whose is it?"""
+        """aiosmtpd has read what was shown; whose is it? Each mail asks again: the password may be
+        deleted while the session lasts."""
         if not shown.success:
             return shown
-        partner = await self._in_thread(_by_login, shown.auth_data)
-        return AuthResult(success=partner is not None, handled=False, auth_data=partner)
+        is_known = bool(await self._in_thread(_by_login, shown.auth_data))
+        return AuthResult(success=is_known, handled=False, auth_data=shown.auth_data)
 
     async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         loop = asyncio.get_running_loop()
@@ -184,8 +185,9 @@ def _client(session: Session) -> str:
     return str(session.peer[0]) if session.peer else ""
 
 
-def _by_login(login: LoginPassword) -> Partner | None:
-    return find_sender_by_login(login.login, login.password)
+def _by_login(login: LoginPassword) -> list[Partner]:
+    partner = find_sender_by_login(login.login, login.password)
+    return [partner] if partner else []
 
 
 def _senders(address: str, client: str) -> list[Partner]:

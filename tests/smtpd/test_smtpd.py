@@ -14,6 +14,7 @@ from msh.flows.receiving.dialects import Receiver
 from msh.models import History, InboundMessage, Signal
 from msh.smtpd import COMMAND_LIMITS, Listening, mail_limit
 from partners.models import Agreement, Credential, CredentialKind, Partner, digest_of
+from partners.setup import apply
 from tests.certificates import write_certificate
 from tests.peer import Draft, Message, Payload, acknowledgement, normal
 from tests.smtpd.conftest import serving
@@ -295,6 +296,35 @@ def test_database_down_is_a_temporary_reply(
 
     assert (code, "nothing was stored" in text) == (451, True)
     assert client.send(message())[0] == 250
+
+
+def test_old_and_new_password_overlap_until_the_old_is_deleted(
+    client: Client, port: int, acme: Partner
+) -> None:
+    """Also in a session that has logged in with the old one before."""
+    numbers = iter(range(1, 10))
+    old = Credential.objects.get()
+    successor = ("acme", "the-next-password-of-acme")
+    apply({"partners": [{"name": "acme", "basic_in": ":".join(successor)}]})
+    with smtplib.SMTP("127.0.0.1", port, timeout=20) as smtp:
+        smtp.ehlo("acme.example")
+        smtp.login(*successor)
+        later = Client(smtp)
+        for one in (client, later, client):
+            assert one.send(message(next(numbers)))[0] == 250
+        old.delete()
+        code, text = client.smtp.mail(THEM)
+        assert (code, b"authenticate first" in text) == (550, True)
+        with pytest.raises(smtplib.SMTPAuthenticationError):
+            log_in(port)
+        assert later.send(message(next(numbers)))[0] == 250
+    assert len(stored()) == 4
+
+
+def log_in(port: int) -> None:
+    with smtplib.SMTP("127.0.0.1", port, timeout=20) as smtp:
+        smtp.ehlo("acme.example")
+        smtp.login(*LOGIN)
 
 
 # --- TLS ------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Maintenance windows: planned on the page of a link, listed, and ended."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -12,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
@@ -22,24 +24,44 @@ from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.store.history import Actor
 
-
-def _moment(label: str) -> forms.DateTimeField:
-    return LocalTimeField(label=label)
+_DURATIONS = {"": "-", "30": "30 minutes", "60": "1 hour", "120": "2 hours", "480": "8 hours"}
+"""By minutes."""
 
 
 class WindowForm(ReasonForm):
-    starts_at = _moment("Suspend from")
-    ends_at = _moment("Resume at")
+    """Suspended now if no beginning is entered. The end is a time or follows from a duration."""
 
-    field_order = ("starts_at", "ends_at", "reason")
+    starts_at = LocalTimeField(label="Suspend from", required=False)
+    lasts = forms.ChoiceField(
+        label="Resume after",
+        choices=list(_DURATIONS.items()),
+        required=False,
+        widget=UnfoldAdminSelectWidget(),
+    )
+    ends_at = LocalTimeField(label="or resume at", required=False)
+
+    field_order = ("starts_at", "lasts", "ends_at", "reason")
 
     def __init__(self, *data: object, **options: object) -> None:
         super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
-        zone = timezone.get_current_timezone_name()
         self.fields["starts_at"].widget.attrs["autofocus"] = True
         self.fields["reason"].widget.attrs.pop("autofocus", None)
-        for name in ("starts_at", "ends_at"):
-            self.fields[name].help_text = f"Date and time (24 hours), time zone {zone}."
+        now = timezone.now()
+        zone = f"time zone {timezone.get_current_timezone_name()}, where it is {_local(now)}."
+        self.fields["starts_at"].help_text = f"Empty: now. Date and time (24 hours), {zone}"
+        self.fields["ends_at"].help_text = f"Date and time (24 hours), {zone}"
+
+    def clean(self) -> dict[str, object]:
+        cleaned = super().clean() or self.cleaned_data
+        lasts = cleaned.pop("lasts", "")
+        if self.errors:
+            return cleaned
+        if bool(lasts) == bool(cleaned.get("ends_at")):
+            self.add_error("ends_at", "Select a duration or enter a time: one of them.")
+        elif lasts:
+            begins = cleaned.get("starts_at") or timezone.now()
+            cleaned["ends_at"] = begins + timedelta(minutes=int(lasts))
+        return cleaned
 
 
 class Plan(ActionDialog[OutboundLink]):
@@ -195,5 +217,6 @@ def _sentence(window: MaintenanceWindow) -> SafeString:
     return format_html(shown, markup.page_url(window), state_badge(window), *times, *by)
 
 
-def _local(at: object) -> str:
-    return f"{timezone.localtime(at):%Y-%m-%d %H:%M %Z}"  # type: ignore[arg-type]  # of the window
+def _local(at: datetime) -> str:
+    shown = f"{timezone.localtime(at):%Y-%m-%d %H:%M %Z}"
+    return shown if shown.endswith("UTC") else f"{shown} ({at.astimezone(UTC):%H:%M} UTC)"

@@ -1,5 +1,6 @@
 """Maintenance windows in the console: planned on the page of a link, seen, and ended."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -87,6 +88,34 @@ def test_a_long_window_is_marked(operator: Client, world: World, days: int, told
     marked = f"It lasts {days} days, and nobody is called meanwhile: check the end."
     assert (marked in said) is told
     assert (marked in operator.get(url(MaintenanceWindow, "changelist")).content.decode()) is told
+
+
+def test_a_window_begins_now_and_lasts_as_long_as_selected(operator: Client, world: World) -> None:
+    now = timezone.now()
+    said = messages_of(use(operator, "plan_maintenance", world.link, "release", lasts="30"))
+    assert " UTC" in said
+    window = MaintenanceWindow.objects.get()
+    assert now <= window.starts_at <= timezone.now()
+    assert timedelta(minutes=29) < window.ends_at - window.starts_at <= timedelta(minutes=30)
+
+
+def test_a_window_lasts_from_its_beginning(operator: Client, world: World) -> None:
+    use(operator, "plan_maintenance", world.link, starts_at="2030-01-01 10:00", lasts="120")
+    window = MaintenanceWindow.objects.get()
+    assert window.ends_at - window.starts_at == timedelta(hours=2)
+
+
+@pytest.mark.parametrize("ends", [{}, {"lasts": "30", "ends_at": "2030-01-01 00:00"}])
+def test_a_window_has_one_end(operator: Client, world: World, ends: dict[str, str]) -> None:
+    page = use(operator, "plan_maintenance", world.link, **ends)
+    assert "one of them" in page.content.decode()
+    assert not MaintenanceWindow.objects.exists()
+
+
+def test_the_dialog_says_what_time_it_is_in_utc(operator: Client, world: World) -> None:
+    operator.post(reverse("time_zone"), {"zone": "Asia/Tokyo"})
+    page = operator.get(address("plan_maintenance", world.link)).content.decode()
+    assert re.search(r"Asia/Tokyo, where it is [-0-9]+ [0-9:]+ JST \([0-9:]+ UTC\)", page)
 
 
 def test_times_are_entered_in_24_hours(operator: Client, world: World) -> None:

@@ -8,6 +8,7 @@ from msh import roles
 from msh.flows.errors import SecondPersonNeeded
 from msh.flows.operations.many import bulk_jobs, cancel_queue
 from msh.models import ActRequest, BulkItem, BulkJob, History, OutboundMessage
+from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import end_item
 from tests.admin.conftest import address, client_with_role, messages_of, suspended_world, url, use
@@ -139,3 +140,25 @@ def test_what_is_behind_the_limit_is_not_cancelled_in_place_of_what_was_sent(
     assert "cancels 1 messages" in messages_of(done)
     bulk_jobs.run()
     assert states() == ["in_flight", "cancelled", "cancelled", "queued"]
+
+
+def test_the_dialog_says_what_is_cancelled_and_what_the_link_does(supervisor: Client) -> None:
+    world = suspended_world(queued=3)
+    one = OutboundMessage.objects.filter(state="queued").latest("pk")
+    OutboundMessage.objects.filter(pk=one.pk).update(service_interface="<Forecasts>")
+    flying = OutboundMessage.objects.get(state="in_flight")
+    page = supervisor.get(address("cancel_queue", world.link)).content.decode()
+
+    assert f"2 x {flying.service_interface} / {flying.action}, 1 x &lt;Forecasts&gt; /" in page
+    assert "the oldest since" in page
+    assert "the newest since" in page
+    assert "The link is suspended and stays so" in page
+    assert "stays active" not in page
+    assert f'href="{address("cancel", world.link)}" class="text-link">cancel it, too' in page
+
+    use(supervisor, "cancel", world.link, verdict=Verdict.RECEIVED)
+    page = supervisor.get(address("cancel_queue", world.link)).content.decode()
+    assert "cancel it, too" not in page
+    use(supervisor, "resume", world.link)
+    page = supervisor.get(address("cancel_queue", world.link)).content.decode()
+    assert "The link stays active" in page

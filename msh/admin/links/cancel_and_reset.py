@@ -5,8 +5,9 @@ from uuid import uuid4
 from django import forms
 from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from msh.admin.framework import markup
@@ -15,12 +16,16 @@ from msh.admin.framework.time_format import format_time
 from msh.admin.messages.message_actions import VERDICTS, verdicts_on
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions
-from msh.flows.operations.many.cancel_queue import has_queue, queue_of
+from msh.flows.operations.many.cancel_queue import has_queue, kinds_of, queue_of
 from msh.models import OutboundLink
 from msh.protocol.kinds import Verdict
+from msh.protocol.lane import LaneState
 from msh.store.history import Actor
 
 from .outbound_actions import LinkDialog
+
+MOST_KINDS = 10
+"""Pairs of ServiceInterface and Action that are named."""
 
 
 class VerdictForm(ReasonForm):
@@ -87,16 +92,27 @@ class CancelQueue(ActionDialog[OutboundLink]):
         return "" if has_queue(row) else f"nothing is queued to {row.partner}."
 
     def consequence(self, row: OutboundLink) -> str:
-        queue = queue_of(row)
-        oldest = format_time(queue.oldest, timezone.now()) if queue.oldest else "now"
+        queue, now = queue_of(row), timezone.now()
+        between = ""
+        if queue.oldest and queue.newest:
+            between = (
+                f", the oldest since {format_time(queue.oldest, now)}, the newest since"
+                f" {format_time(queue.newest, now)}"
+            )
         part = f" {queue.later} later ones stay in the queue." if queue.later else ""
-        return (
-            f"{queue.count} messages to {row.partner} ({filesizeformat(queue.size)}, the oldest"
-            f" since {oldest}) are cancelled one after the other by a bulk job, oldest first.{part}"
-            " None of them has a number or was ever sent; their senders are notified. The link"
-            " stays active: what it sends before the job reaches it is not cancelled. The message"
-            " in flight, and messages that are submitted from now on, are not cancelled. The"
-            " partner does not have to do anything."
+        return format_html(
+            "{} messages to {} ({}{}) are cancelled one after the other by a bulk job, oldest"
+            " first: {}.{} None of them has a number or was ever sent; their senders are notified."
+            " {} Messages that are submitted from now on are not cancelled. {} The partner does not"
+            " have to do anything.",
+            queue.count,
+            markup.isolated(str(row.partner)),
+            filesizeformat(queue.size),
+            between,
+            _kinds(row, queue.last),
+            part,
+            _meanwhile(row),
+            _in_flight(row),
         )
 
     def context(self, row: OutboundLink, query: QueryDict) -> Details:
@@ -109,4 +125,31 @@ class CancelQueue(ActionDialog[OutboundLink]):
         return format_html(text, link, job.total)
 
 
-ACTIONS = (Cancel(), CancelQueue(), ResetSequence())
+def _kinds(link: OutboundLink, last: int) -> str:
+    kinds = kinds_of(link, last)
+    shown = [(count, service, action) for service, action, count in kinds[:MOST_KINDS]]
+    text = format_html_join(", ", "{} x {} / {}", shown)
+    others = sum(count for _, _, count in kinds[MOST_KINDS:])
+    return format_html("{}, {} of other kinds", text, others) if others else text
+
+
+def _meanwhile(link: OutboundLink) -> str:
+    if link.state == LaneState.SUSPENDED:
+        return "The link is suspended and stays so: nothing is sent meanwhile."
+    return "The link stays active: what it sends before the job reaches it is not cancelled."
+
+
+def _in_flight(link: OutboundLink) -> str:
+    """With its own dialog, if it may be cancelled."""
+    if link.in_flight is None or CANCEL.refusal(link):
+        return "A message in flight is not cancelled."
+    return format_html(
+        'Message {} is in flight and stays: <a href="{}" class="text-link">cancel it, too</a>, with'
+        " a verdict.",
+        link.in_flight.sequence_number,
+        reverse("admin:msh_outboundlink_cancel", args=[link.pk]),
+    )
+
+
+CANCEL = Cancel()
+ACTIONS = (CANCEL, CancelQueue(), ResetSequence())

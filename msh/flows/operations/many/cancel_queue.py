@@ -1,11 +1,12 @@
 """The queue to a partner, cancelled as a job, message by message, while the link goes on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max, Min, Sum
+from django.db.models import Count, Max, Min, Sum
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations.four_eyes.guard import allowed
@@ -36,16 +37,27 @@ class Queue:
     size: int
     last: int
     oldest: datetime | None
+    newest: datetime | None
 
 
 def queue_of(link: OutboundLink) -> Queue:
     chosen = _queued(link).order_by("pk")[: bulk_jobs.LIMIT]
     found = chosen.aggregate(
-        size=Sum("size", default=0), last=Max("pk", default=0), oldest=Min("submitted_at")
+        size=Sum("size", default=0),
+        last=Max("pk", default=0),
+        oldest=Min("submitted_at"),
+        newest=Max("submitted_at"),
     )
     queued = _queued(link).count()
     count = min(queued, bulk_jobs.LIMIT)
     return Queue(count=count, later=queued - count, **found)
+
+
+def kinds_of(link: OutboundLink, last: int) -> Sequence[tuple[str, str, int]]:
+    """ServiceInterface, Action and number of what is queued up to this row, the most first."""
+    kinds = _queued(link).filter(pk__lte=last).values("service_interface", "action")
+    counted = kinds.annotate(count=Count("pk")).order_by("-count", "service_interface", "action")
+    return list(counted.values_list("service_interface", "action", "count"))
 
 
 def has_queue(link: OutboundLink) -> bool:

@@ -163,17 +163,18 @@ def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool)
 def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
     """The partner was restored from a backup: it lacks what it had acknowledged."""
     last = anchor or Numbered(0, again[0].epoch)
-    since = f"anything after number {last.sequence_number}" if anchor else "anything of ours"
+    since = f"nothing after number {last.sequence_number}" if anchor else "none of our messages"
     if missing := _missing(again, last):
         text = (
-            f"The partner lacks {since}, and part of it is no longer stored here: {missing}."
-            " Agree with the partner on what to do about it, then reset the sequence."
+            f"The partner has {since}, and part of what is missing is no longer stored here:"
+            f" {missing}. Agree with the partner on what to do about it, then reset the sequence."
         )
         return Plan(Repair.ASK, text, lost=missing)
     first, end, count = again[0].first, again[-1].last, sum(run.count for run in again)
     numbers = f"number {first}" if count == 1 else f"numbers {first} to {end}"
     text = (
-        f"The partner lacks {since}: it was restored. {numbers.capitalize()} ({count} in all)"
+        f"The partner has {since}: it was restored from a backup, or it is a new installation."
+        f" {numbers.capitalize()} ({count} in all)"
         f" {'is' if count == 1 else 'are'} sent again, with the same bytes, one at a time; then the"
         " queue."
     )

@@ -95,7 +95,7 @@ def test_pruned_message_is_not_sent_again() -> None:
     with pytest.raises(NotPossible, match="some of the numbers 2 to 3") as refused:
         resynchronise.apply(world.there, said_by_partner(world), ANN)
 
-    assert "part of it is no longer stored here" in str(refused.value)
+    assert "part of what is missing is no longer stored" in str(refused.value)
     assert [state for state, _ in numbers(world)] == ["acknowledged"] * 3
     compared = resynchronise.compare(world.there, said_by_partner(world))
     assert (compared.plan.repair, compared.plan.lost) == (Repair.ASK, "some of the numbers 2 to 3")

@@ -154,9 +154,17 @@ def test_a_rewind_by_whatever_name() -> None:
     change_link.suspend(world.there, ANN)
     typed = LinkStatus(1, ids[0])
     row = ask(lambda: resynchronise.apply(world.there, typed, ANN))
-    assert (row.act, row.verb) == ("rewind", "rewind")
-    assert f"the partner accepted 1 {ids[0]}" in row.facts
+    assert (row.act, row.verb) == ("resynchronise", "rewind")
+    assert ACTS[row.act].title == "Resynchronise and resume"
+    assert row.facts == (
+        f"the partner accepted 1, MessageId {ids[0]}. The partner has nothing after number 1: it"
+        " was restored from a backup, or it is a new installation. Numbers 2 to 3 (2 in all) are"
+        " sent again, with the same bytes, one at a time; then the queue. Verdict: may duplicate"
+        " numbers 2 to 3, in the partner's application, if it was not restored together with its"
+        " MSH; queued messages that it has already: 0"
+    )
     other = ask(lambda: resynchronise.rewind(world.there, LinkStatus(2, ids[1]), ANN))
+    assert other.act == "rewind"
     with pytest.raises(NotPossible, match="with other parameters"):
         resynchronise.rewind(world.there, typed, Actor("ann", "", Confirmed(other.confirmed_act)))
 
@@ -174,7 +182,7 @@ def test_what_the_partner_says_is_asked_again(monkeypatch: pytest.MonkeyPatch) -
     assert row.parameters["typed"] is None
     now = LinkStatus(2, ids[1], 1)
     monkeypatch.setattr(resynchronise, "enquire", lambda *of: now)
-    with pytest.raises(NotPossible, match=f"It is now: the partner accepted 2 {ids[1]}"):
+    with pytest.raises(NotPossible, match=f"It is now: the partner accepted 2, MessageId {ids[1]}"):
         requests.confirm(row.pk, SUE)
     assert world.link.state == "suspended"
 

@@ -67,7 +67,7 @@ def test_a_restored_partner_is_sent_again_what_it_lost(flying: bool) -> None:
     made = plan(ours, LinkStatus(35, "m35"))
     assert (made.repair, made.last, made.lost) == (Repair.REWIND, Numbered(35, 1), "")
     assert f"Numbers 36 to {end} ({end - 35} in all) are sent again" in made.text
-    assert "lacks anything after number 35" in made.text
+    assert "has nothing after number 35: it was restored from a backup, or it is a new" in made.text
     assert made.duplicated.startswith(f"numbers 36 to {end}, in the partner's")
 
 

@@ -136,7 +136,7 @@ def _headline(row: ActRequest, request: HttpRequest) -> Headline:
             ("Reason", markup.in_words(row.reason)),
             ("Partner", markup.link_to(row.partner) if row.partner else ""),
             ("Message", markup.trace_link(row.message_id)),
-            ("State at the request", markup.in_words(row.facts)),
+            ("State when it was requested", markup.in_words(row.facts)),
             ("Requested", markup.time_of(row.asked_at)),
             ("Expires", markup.time_of(row.until)),
             ("Second person", "nobody" if was_alone(row) else row.decided_by),

@@ -123,9 +123,11 @@ RESYNCHRONISE = _on_link(
     resynchronise.apply,
     SequenceRewound(Numbered(0, 1)),
     title="Resynchronise and resume",
-    effect="Our sequence numbers and those of {partner} are brought in sync as shown below, then"
-    " sending resumes. Messages that are sent again have the same bytes. The partner must have"
-    " finished its own repairs, and must not reset anything in the meantime.",
+    effect="Choose this if you are not sure: both sides are compared, and what helps is done,"
+    " whether one of them was restored from a backup or is a new installation. Our sequence"
+    " numbers and those of {partner} are brought in sync as shown below, then sending resumes."
+    " Messages that are sent again have the same bytes. The partner must have finished its own"
+    " repairs, and must not reset anything in the meantime.",
     done="sequence numbers in sync",
     of_numbers=True,
     second_person=Verb.REWIND,
@@ -135,9 +137,10 @@ REWIND = _on_link(
     resynchronise.rewind,
     SequenceRewound(Numbered(0, 1)),
     title="Rewind and resume",
-    effect="For a partner that was restored from a backup. Messages that {partner} had"
-    " acknowledged and lost are sent again before the queue, with the same bytes and numbers. The"
-    " partner must tell you the last message that it still has.",
+    effect="Choose this only if {partner} was restored from a backup or is a new installation; in"
+    " other cases it does nothing. “Resynchronise and resume” includes it. Messages that {partner}"
+    " had acknowledged and lost are sent again before the queue, with the same bytes and numbers."
+    " The partner must tell you the last message that it still has.",
     done="lost messages are sent again",
     irreversible=True,
     of_numbers=True,

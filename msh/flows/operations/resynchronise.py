@@ -51,6 +51,8 @@ from partners.models import Partner
 QUEUED_ASKED = 1_000
 """Queued messages that a partner is asked about, from the head: after a restore of ours it may
 have them already."""
+RESYNCHRONISE, REWIND = "resynchronise", "rewind"
+"""Names of the acts that a second person confirms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,13 @@ def apply(
     *,
     agreed: str = "",
     only: Repair | None = None,
+    act: str = RESYNCHRONISE,
 ) -> Comparison:
     """Do what the plan says, then resume. Raises NotPossible, with nothing changed, if the plan
     asks a person, the link is not suspended, or a copy is still under way.
 
     `agreed`: what the operator has seen (`Comparison.agreed`), `only`: what helps; if under the
-    lock it is another, nothing is done.
+    lock it is another, nothing is done. `act`: what the operator chose, RESYNCHRONISE or REWIND.
     """
     require_numbers(partner)
     with transaction.atomic():
@@ -120,7 +123,7 @@ def apply(
             raise NotPossible(
                 "A copy of the message in flight is still being sent. Retry in a moment."
             )
-        with _confirmed(partner, comparison, actor):
+        with _confirmed(partner, comparison, actor, act):
             _repair(links, partner, comparison, actor)
             links.write()
             # The queue's head may be another now.
@@ -134,7 +137,7 @@ def apply(
 
 
 def _confirmed(
-    partner: Partner, comparison: Comparison, actor: Actor
+    partner: Partner, comparison: Comparison, actor: Actor, chosen: str
 ) -> AbstractContextManager[None]:
     """Who rewinds may need a second person, under whichever name. What an operator typed in is a
     parameter; what the partner's MSH said is a fact, and it is asked again."""
@@ -144,8 +147,10 @@ def _confirmed(
     said = f"the partner accepted {theirs.accepted_number or 'nothing'}"
     typed = None if was_asked(theirs) else link_status.as_typed(theirs)
     parameters = {"partner": partner.pk, "typed": typed}
-    facts = f"{said} {theirs.accepted_message_id}; {comparison.agreed}"
-    act = Act(Verb.REWIND, "rewind", parameters, facts)
+    named = f", MessageId {theirs.accepted_message_id}" if theirs.accepted_message_id else ""
+    known = f"; queued messages that it has already: {len(comparison.received)}"
+    facts = f"{said}{named}. {made.text} Verdict: {made.verdict}{known}"
+    act = Act(Verb.REWIND, chosen, parameters, facts)
     return allowed(_proposal(_link(partner), act, f"{partner.name}, {said}: {made.text}"), actor)
 
 
@@ -234,8 +239,10 @@ def _received(link: OutboundLink, theirs: LinkStatus) -> tuple[str, ...]:
     return tuple(queued.order_by("pk").values_list("message_id", flat=True))
 
 
-def rewind(partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "") -> Comparison:
-    return apply(partner, theirs, actor, agreed=agreed, only=Repair.REWIND)
+def rewind(
+    partner: Partner, theirs: LinkStatus, actor: Actor, *, agreed: str = "", act: str = REWIND
+) -> Comparison:
+    return apply(partner, theirs, actor, agreed=agreed, only=Repair.REWIND, act=act)
 
 
 def _arriving(partner: Partner, theirs: LinkStatus) -> tuple[Arriving, str]:

@@ -17,7 +17,13 @@ from msh.flows.operations.conversation_actions import (
     START_ORDER_IN,
     START_ORDER_OUT,
 )
-from msh.flows.operations.link_actions import CANCEL_QUEUE, EXPECT, RESET_SEQUENCE, REWIND
+from msh.flows.operations.link_actions import (
+    CANCEL_QUEUE,
+    EXPECT,
+    RESET_SEQUENCE,
+    RESYNCHRONISE,
+    REWIND,
+)
 from msh.flows.operations.many import cancel_queue
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol import link_status
@@ -57,6 +63,13 @@ def _ask_partner(values: Values) -> Any:
 
 def _rewind(values: Values, theirs: Any, actor: Actor) -> str:
     resynchronise.rewind(_partner(values), theirs, actor)
+    return "Done: the lost messages are sent again."
+
+
+def _resynchronise(values: Values, theirs: Any, actor: Actor) -> str:
+    """If something else would help now than to rewind, nobody has confirmed that."""
+    act = resynchronise.RESYNCHRONISE
+    resynchronise.rewind(_partner(values), theirs, actor, act=act)
     return "Done: the lost messages are sent again."
 
 
@@ -105,7 +118,10 @@ ACTS: Mapping[str, ConfirmedAct] = {
     "cancel_queue": ConfirmedAct(CANCEL_QUEUE.title, CANCEL_QUEUE.permissions, _cancel_queue),
     "reset_sequence": ConfirmedAct(RESET_SEQUENCE.title, RESET_SEQUENCE.permissions, _reset),
     "expect": ConfirmedAct(EXPECT.title, EXPECT.permissions, _expect),
-    "rewind": ConfirmedAct(REWIND.title, REWIND.permissions, _rewind, _ask_partner),
+    resynchronise.RESYNCHRONISE: ConfirmedAct(
+        RESYNCHRONISE.title, RESYNCHRONISE.permissions, _resynchronise, _ask_partner
+    ),
+    resynchronise.REWIND: ConfirmedAct(REWIND.title, REWIND.permissions, _rewind, _ask_partner),
     "prune": ConfirmedAct(
         "Prune by hand",
         ("django_celery_beat.change_periodictask",),  # of who may have it pruned every night

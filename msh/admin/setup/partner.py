@@ -44,6 +44,10 @@ class PartnerForm(AuditedForm):
             "allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
             "notes": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         }
+        # Django does not give the form those of the model.
+        error_messages = {
+            "name": Partner._meta.get_field("name").error_messages,  # noqa: SLF001  public
+        }
 
     def clean(self) -> dict[str, object]:
         cleaned = super().clean() or self.cleaned_data

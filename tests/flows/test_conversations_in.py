@@ -1,6 +1,7 @@
 """Conversations that we receive in order: holes that stay, what operators do, what is kept."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
 
@@ -30,6 +31,7 @@ from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.history import Actor
 from msh.store.operations.stuck_links import find_undelivered
 from msh.store.operations.traffic import count_traffic
+from msh.store.sending.polling import Places
 from partners.models import Agreement, Partner
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer
@@ -314,6 +316,70 @@ def test_conversations_that_wait_for_a_consumer_do_not_hide_others(agreement: Ag
 
     assert len({head.order_key for head in heads}) == 2
     assert delivered() == ["talk-0", "last-0"]
+
+
+def heads_in_process() -> list[int]:
+    return [head.message_key for head in polling.find_new_to_call((), (), 40)]
+
+
+def heads_to_post() -> list[int]:
+    return [head.message_key for head in polling.find_new_to_post((), Places(40, 40))]
+
+
+def heads_to_pull() -> list[int]:
+    return polling.find_takeable(Consumer.objects.get(), 40)[1]
+
+
+def replace_heads(keys: list[int]) -> None:
+    """They are delivered, and each conversation has another message."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO msh_inboundmessage
+                (link_id, agreement_id, message_id, semantics, state, conversation_id, action,
+                 service_interface, ref_to_message_id, sent_at, received_at, content_digest, header,
+                 ordered_in_id, order_number)
+            SELECT link_id, agreement_id, message_id || '+', semantics, 'accepted',
+                   conversation_id, action, service_interface, '', sent_at, received_at,
+                   content_digest, header, ordered_in_id, order_number + 1
+            FROM msh_inboundmessage WHERE id = ANY(%s)
+            """,
+            [keys],
+        )
+    InboundMessage.objects.filter(pk__in=keys).update(state="delivered")
+
+
+@pytest.mark.requirement("EB-134")
+@pytest.mark.parametrize(
+    ("kind", "find"),
+    [
+        (ConsumerKind.IN_PROCESS, heads_in_process),
+        (ConsumerKind.HTTP, heads_to_post),
+        (ConsumerKind.PULL, heads_to_pull),
+    ],
+)
+def test_conversations_that_never_end_do_not_delay_the_one_behind_them(
+    agreement: Agreement, kind: ConsumerKind, find: Callable[[], list[int]]
+) -> None:
+    Consumer.objects.all().delete()
+    consumer(kind)
+    take(agreement, 0)
+    service = InboundMessage.objects.get().service_interface
+    multiply_conversations(AT_ONCE - 1, service)
+    take(agreement, 0, conversation="last")
+    last = InboundMessage.objects.get(message_id="last-0").pk
+    with connection.cursor() as cursor:
+        for plan in ("hashjoin", "mergejoin", "seqscan", "bitmapscan"):  # which sort by age
+            cursor.execute(f"SET LOCAL enable_{plan} = off")
+
+    for _ in range(6):
+        found = find()
+        assert len(found) == 40
+        if last in found:
+            break
+        replace_heads(found)
+    else:
+        pytest.fail("240 heads were found, and never that of one of 101 conversations")
 
 
 @pytest.mark.requirement("EB-134")

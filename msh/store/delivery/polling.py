@@ -1,5 +1,6 @@
 """What there is to deliver now. Nothing is locked: who takes one of these looks again."""
 
+from collections import defaultdict
 from collections.abc import Collection
 from typing import TypeVar
 
@@ -12,20 +13,56 @@ from . import polling_sql
 from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
 
 Row = TypeVar("Row")
+Head = TypeVar("Head", bound=NewHead)
+
+REMEMBERED = 1000
+"""Partners whose turn a process remembers at most, for each kind of poll. Nothing is lost with it:
+the turn begins with the oldest conversation again."""
+
+
+class Turns:
+    """Where the next poll begins: of each partner behind the conversations that were found."""
+
+    def __init__(self) -> None:
+        self._behind: dict[int, int] = {}
+
+    def values(self) -> dict[str, list[int]]:
+        behind = dict(self._behind)
+        return {"partners": list(behind), "behind": list(behind.values())}
+
+    def noted(self, heads: list[Head]) -> list[Head]:
+        found: dict[int, list[int]] = {}
+        for head in heads:
+            if head.order_key < 0:
+                found.setdefault(head.partner_id, []).append(-head.order_key)
+        if len(self._behind) + len(found) > REMEMBERED:
+            self._behind = {}
+        for partner, keys in found.items():
+            last = self._behind.get(partner, 0)
+            # Those up to the last one were found after it, from the first on.
+            self._behind[partner] = max([key for key in keys if key <= last] or keys)
+        return heads
+
+
+_turns: defaultdict[int | str, Turns] = defaultdict(Turns)
+"""By what is searched for: the kind of consumer that workers serve, or the id of one that pulls."""
 
 
 def find_new_to_post(busy: Collection[int], places: Places) -> list[NewHeadToPost]:
     """`busy`: keys of orders, see `NewHead`."""
-    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy))
-    return run(call)[0]
+    turns = _turns["http"]
+    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy), **turns.values())
+    return turns.noted(run(call)[0])
 
 
 def find_new_to_call(
     busy: Collection[int], threadless: Collection[int], limit: int
 ) -> list[NewHead]:
-    return run(
-        polling_sql.FIND_NEW_TO_CALL(busy=list(busy), threadless=list(threadless), limit=limit)
-    )[0]
+    turns = _turns["in_process"]
+    call = polling_sql.FIND_NEW_TO_CALL(
+        busy=list(busy), threadless=list(threadless), limit=limit, **turns.values()
+    )
+    return turns.noted(run(call)[0])
 
 
 def _to_post(statement: Statement[Row], places: Places, **values: object) -> Call[Row]:
@@ -48,11 +85,12 @@ def find_next(order_key: int) -> NewHead | None:
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
+    turns = _turns[consumer.pk]
     again, new = run(
         polling_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
-        polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
+        polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit, **turns.values()),
     )
-    return [row.id for row in again], [row.message_key for row in new]
+    return [row.id for row in again], [row.message_key for row in turns.noted(new)]
 
 
 def find_due(

@@ -115,20 +115,22 @@ _IN_CONVERSATION = """
     ORDER BY ordered_in_id, COALESCE(turn, id) LIMIT 1
 """
 _HEAD_OF_CONVERSATION = f"({_IN_CONVERSATION.format('{0}')}) head"
-# The heads of the conversations of one link.
-LEAP_TO_CONVERSATIONS = f"""
+_NEXT_IN_LINK = "link_id = {0} AND {1} AND ordered_in_id > head.ordered_in_id"
+# The heads of the conversations of one link, of those to which {1} applies.
+_LEAP_TO_CONVERSATIONS = f"""
     WITH RECURSIVE head AS (
-        ({_IN_CONVERSATION.format("link_id = {0}")})
+        ({_IN_CONVERSATION.format("link_id = {0} AND {1}")})
         UNION ALL
         SELECT next.* FROM head CROSS JOIN LATERAL (
-            {_IN_CONVERSATION.format("link_id = {0} AND ordered_in_id > head.ordered_in_id")}
+            {_IN_CONVERSATION.format(_NEXT_IN_LINK)}
         ) next)
 """
 AT_ONCE = 100
-"""Conversations of one link that a poll finds: the others have their turn when these have left."""
+"""Conversations of one link that a poll finds. The next poll begins behind those."""
 # All of them: what one is looked for among may be the last. LIMIT ends the search.
 _FIRST_OF_LINK = f"""(
-    {LEAP_TO_CONVERSATIONS} SELECT link_id, id, order_key, service_interface, action FROM head)
+    {_LEAP_TO_CONVERSATIONS.format("{0}", "true")}
+    SELECT link_id, id, order_key, service_interface, action FROM head)
 """
 FIRST_OF_LINK = f"{_FIRST_OF_LINK} head"
 # Of all links, for what is looked for among the heads that have not left.
@@ -153,12 +155,23 @@ _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 def _heads(condition: str, taker: str) -> str:
     """Those of pairs, and of each link some of its conversations: a conversation that waits, for
     whatever reason, takes no place from another. They may be many, so that none is looked at of a
-    link from which no consumer with `taker` takes anything."""
+    link from which no consumer with `taker` takes anything. They are taken in turn, from where
+    `behind` says on: the first would otherwise keep the others waiting."""
+    later, earlier = (
+        _LEAP_TO_CONVERSATIONS.format("in_order.link_id", f"ordered_in_id {way} turn.behind")
+        for way in (">", "<=")
+    )
     return f"""
     {HEADS} {condition}
     UNION ALL
-    SELECT waiting.* FROM in_order CROSS JOIN LATERAL (
-        {LEAP_TO_CONVERSATIONS.format("in_order.link_id")} {HEADS} {condition}
+    SELECT waiting.* FROM in_order
+    CROSS JOIN LATERAL (
+        SELECT COALESCE(max(place.behind), 0) AS behind
+        FROM unnest(%(partners)s::bigint[], %(behind)s::bigint[]) AS place (partner_id, behind)
+        WHERE place.partner_id = (
+            SELECT partner_id FROM msh_inboundlink WHERE id = in_order.link_id)) turn
+    CROSS JOIN LATERAL (
+        ({later} {HEADS} {condition}) UNION ALL ({earlier} {HEADS} {condition})
         LIMIT {AT_ONCE}) waiting
     WHERE EXISTS (
         SELECT FROM msh_consumer WHERE enabled AND {taker} AND (partner_id IS NULL OR partner_id = (

@@ -27,6 +27,7 @@ from msh.flows.operations.inspection.answers import (
 )
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
+from msh.flows.operations.inspection.sender_refused import sender_refused, what_to_tell
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
@@ -56,6 +57,7 @@ _ENTER_AGAIN = (
     "Have our credential at hand: if host, port or scheme of the address change, it must be entered"
     " again, so that nobody can have it sent to another host."
 )
+_THEN_RESUME = "Resume when that is done: the same bytes are sent again."
 _IN_MAINTENANCE = (
     "A maintenance window has suspended the link, and resumes it at its end. If the maintenance is"
     " over, end the window: sending resumes, and operators are called about the partner again."
@@ -141,7 +143,10 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
         return None
     if (window := window_of(link)) is not None:
         return _advice_in_maintenance(window, cause, request)
-    text = " ".join([*_other_partner(link, cause), cause.advice, *_kept_credential(link, cause)])
+    told = _refused_sender(link)
+    advice = _THEN_RESUME if told and link.suspended_for in ERROR_MESSAGES else cause.advice
+    others = _other_partner(link, cause)
+    text = " ".join([*told, *others, advice, *_kept_credential(link, cause)])
     return Advice(
         text, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
     )
@@ -160,6 +165,25 @@ def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
         return ()
     shared = shared_address(link.partner)
     return [*([shared] if shared else []), *hints([(link, last_words(link))])]
+
+
+def _refused_sender(link: OutboundLink) -> Sequence[str]:
+    """What to tell the partner if it does not permit us to send."""
+    said = last_words(link)
+    if not sender_refused(said):
+        return ()
+    flying = link.in_flight
+    agreement = flying.agreement if flying else link.partner.agreements.first()
+    if agreement is None:
+        return ()
+    told = what_to_tell(
+        said,
+        tpa_id=agreement.tpa_id,
+        our_party=agreement.our_party,
+        their_party=agreement.their_party,
+        our_uri=link.partner.our_uri_or_default,
+    )
+    return [told]
 
 
 def _kept_credential(link: OutboundLink, cause: Cause) -> Sequence[str]:

@@ -289,3 +289,25 @@ def test_advice_on_the_address_says_that_our_credential_is_needed_again(operator
     refused = silent_world(401, "401 no")
     Partner.objects.filter(pk=refused.there.pk).update(outgoing_kind="bearer", outgoing_secret="x")
     assert told not in page_of(operator, refused).content.decode()
+
+
+def test_advice_on_a_refused_sender_says_what_to_tell_the_partner(operator: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    world.poll()
+    ours = world.agreement.our_party
+    come(
+        world,
+        about(world, message.message_id, "SecurityFailure", description=f"{ours}: not permitted"),
+    )
+    text = page_of(operator, world).context["advice"].text
+    assert f"permit our party {ours} (MSH {world.there.our_uri}) as sender in agreement" in text
+    assert f"{ours} in its answer is our party." in text
+    assert "Ask the partner what is wrong" not in text
+
+    refused = silent_world(403, "403 sender unknown to tpa-1")
+    text = page_of(operator, refused).context["advice"].text
+    assert "permit our party" in text
+    assert "tpa-1 in its answer is the agreement." in text
+    other = silent_world(403, "403 token expired")
+    assert "permit our party" not in page_of(operator, other).context["advice"].text

@@ -33,7 +33,7 @@ BY_CAUSE = {"action": "resume", "cause": "retries_spent.credentials"}
 
 
 def keys(page: Any) -> list[int]:
-    return [key for key, _ in page.context["rows"]]
+    return [row.key for row in page.context["rows"]]
 
 
 def start(client: Client, page: Any, chosen: list[int], query: dict[str, str]) -> Any:

@@ -1,9 +1,10 @@
 """Bulk jobs: one action for many rows, with a preview, progress and a list of results."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -21,7 +22,7 @@ from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
 from .bulk_choice import PERIODS, TRIED, ChoiceForm, ConfirmationForm, preview
-from .bulk_outcome import outcome, results
+from .bulk_outcome import outcome, results, with_suspended_again
 
 START_PERMISSIONS = actions.CANCEL_JOB.permissions
 ROW_PERMISSIONS = {
@@ -49,7 +50,7 @@ class CancelJob(ActionDialog[BulkJob]):
 
 @admin.register(BulkJob)
 class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
-    list_display = ("what", "status", "progress", "refused", "actor", "reason", "started")
+    list_display = ("what", "status", "progress", "refused", "again", "actor", "reason", "started")
     list_before_template = "admin/msh/incidents/bulk_job_new_link.html"
     change_form_outer_before_template = "admin/msh/incidents/bulk_job_progress.html"
     sortable_by = ()
@@ -62,6 +63,10 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
         "cancel_reason",
     )
     operator_actions = (CancelJob(),)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[BulkJob]:
+        jobs: QuerySet[BulkJob] = super().get_queryset(request)
+        return with_suspended_again(jobs)
 
     def get_urls(self) -> list[URLPattern]:
         new = self.admin_site.admin_view(self.new)
@@ -167,6 +172,12 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
     @display(description="Progress")
     def progress(self, job: BulkJob) -> str:
         return f"{job.done + job.refused} of {job.total}"
+
+    @display(description="Suspended again")
+    def again(self, job: Any) -> str:
+        if not job.suspended_again:
+            return markup.DASH if job.suspended_again is None else "0"
+        return markup.badge(str(job.suspended_again), "danger")
 
     @display(description="Started")
     def started(self, job: BulkJob) -> str:

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, Q, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.html import format_html
 
@@ -84,6 +95,15 @@ def results(job: BulkJob) -> Table:
         [_cells(item, job, now) for item in items],
         "No rows.",
     )
+
+
+def with_suspended_again(jobs: QuerySet[BulkJob]) -> QuerySet[BulkJob]:
+    """With how many of the links that each has resumed are suspended now; None of other jobs."""
+    resumed = BulkItem.objects.filter(job=OuterRef(OuterRef("pk")), done=True).values("key")
+    suspended = OutboundLink.objects.filter(state=LaneState.SUSPENDED, partner__in=resumed)
+    counted = suspended.order_by().values("state").annotate(count=Count("pk")).values("count")
+    of_resume = When(action=BulkAction.RESUME, then=Coalesce(Subquery(counted), 0))
+    return jobs.annotate(suspended_again=Case(of_resume, output_field=IntegerField()))
 
 
 def _rows(job: BulkJob) -> Any:

@@ -111,6 +111,8 @@ def test_a_job_tells_what_became_of_its_rows(supervisor: Client) -> None:
     text = page.content.decode()
     assert "Now: 1 up, 1 sent and not acknowledged yet, 1 suspended again." in text
     assert 'hx-trigger="every 10s"' in text
+    (listed,) = supervisor.get(reverse("admin:msh_bulkjob_changelist")).context["cl"].result_list
+    assert listed.suspended_again == 1
     (results,) = page.context["tables"]
     assert links[1].partner.name in str(results.rows[0][0])
     assert "suspended again after 24 s" in str(results.rows[0][2])

@@ -126,6 +126,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'audit log entry',
                 'verbose_name_plural': 'audit log entries',
                 'ordering': ['id'],
+                'indexes': [models.Index(fields=['kind', 'name', 'id'], name='setting_change_of')],
             },
         ),
         migrations.CreateModel(

@@ -31,6 +31,8 @@ class SettingChange(models.Model):
         verbose_name = "audit log entry"
         verbose_name_plural = "audit log entries"
         ordering = ["id"]
+        # The last change of one thing, for the dashboard: by whom and why.
+        indexes = [models.Index(fields=["kind", "name", "id"], name="setting_change_of")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}: {self.what}"

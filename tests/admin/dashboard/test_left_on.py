@@ -2,8 +2,10 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -23,6 +25,7 @@ from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from tests.admin.conftest import client_of, use
 from tests.delivery.desk import consumer
+from tests.flows.costs import cost, multiply
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +134,30 @@ def test_a_consumer_that_was_never_on_is_listed_without_a_name(operator: Client)
     page = operator.get(PAGE).content.decode()
     assert "consumer pricing" in page
     assert "<td>unknown</td>" in page
+
+
+def test_who_switched_a_consumer_off_is_found_in_a_long_audit_log(operator: Client) -> None:
+    consumer(ConsumerKind.PULL, name="pricing", enabled=False)
+    change = SettingChange.objects.create(
+        actor="root",
+        what="changed",
+        kind="Consumer",
+        name="pricing",
+        before={"enabled": True},
+        after={"enabled": False},
+        reason="new prices",
+    )
+    asked: list[tuple[str, Any]] = []
+
+    def watch(execute: Any, sql: str, values: Any, many: bool, context: Any) -> Any:
+        if "msh_settingchange" in sql:
+            asked.append((sql, values))
+        return execute(sql, values, many, context)
+
+    with connection.execute_wrapper(watch):
+        (one,) = shown(operator).values()
+    assert one.by == "root"
+    ((sql, values),) = asked
+    multiply(change, 3000, name="'other-' || n")
+    multiply(change, 3000, kind="'Partner'")
+    assert cost(sql, values, by_index=False) < 30

@@ -5,24 +5,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.admin.framework.time_zone import LocalTimeField
+from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.store.history import Actor
+from partners.models import Partner
 
 _DURATIONS = {"": "-", "30": "30 minutes", "60": "1 hour", "120": "2 hours", "480": "8 hours"}
 """By minutes."""
@@ -40,7 +45,7 @@ class WindowForm(ReasonForm):
     )
     ends_at = LocalTimeField(label="or resume at", required=False)
 
-    field_order = ("starts_at", "lasts", "ends_at", "reason")
+    field_order: Sequence[str] = ("starts_at", "lasts", "ends_at", "reason")
 
     def __init__(self, *data: object, **options: object) -> None:
         super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
@@ -64,6 +69,14 @@ class WindowForm(ReasonForm):
         return cleaned
 
 
+class SeveralForm(WindowForm):
+    partners = forms.ModelMultipleChoiceField(
+        Partner.objects.filter(moved__isnull=True), widget=UnfoldAdminSelectMultipleWidget()
+    )
+
+    field_order = ("partners", *WindowForm.field_order)
+
+
 class Plan(ActionDialog[OutboundLink]):
     action = link_actions.PLAN_MAINTENANCE
     icon = "event_busy"
@@ -71,10 +84,7 @@ class Plan(ActionDialog[OutboundLink]):
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
         window = self.action.flow(row.partner, actor, **form.action_fields)
-        return (
-            f"Partner {row.partner}: maintenance is planned from {_local(window.starts_at)} to"
-            f" {_local(window.ends_at)}.{_too_long(window)}"
-        )
+        return _planned(window)
 
 
 class End(ActionDialog[MaintenanceWindow]):
@@ -105,7 +115,8 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_filter = (("state", ChoicesDropdownFilter), ("partner", RelatedDropdownFilter))
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
-    when_empty = "To plan one, open a partner under Links to partners and choose Plan maintenance."
+    when_empty = "Plan maintenance is above, and on the page of each partner."
+    list_before_template = "admin/msh/links/maintenance_plan_link.html"
     operator_actions = (END,)
     fields = (
         ("link", "status"),
@@ -115,6 +126,43 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
         "became",
         ("over", "ended_by"),
     )
+
+    def get_urls(self) -> list[URLPattern]:
+        plan = self.admin_site.admin_view(self.plan)
+        urls: list[URLPattern] = super().get_urls()
+        return [path("plan/", plan, name="msh_maintenancewindow_plan"), *urls]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        extra = {**(extra_context or {}), "may_plan": PLAN.is_permitted(request)}
+        response: HttpResponse = super().changelist_view(request, extra)
+        return response
+
+    def plan(self, request: HttpRequest) -> HttpResponse:
+        """The same window for each selected partner; what one refuses does not stop the others."""
+        if not PLAN.is_permitted(request):
+            raise PermissionDenied
+        form = SeveralForm(request.POST or None)
+        if request.method != "POST" or not form.is_valid():
+            context = {
+                **self.admin_site.each_context(request),
+                "title": PLAN.title,
+                "opts": self.opts,
+                "form": form,
+            }
+            return TemplateResponse(request, "admin/msh/links/maintenance_plan.html", context)
+        times = form.action_fields
+        partners: Any = times.pop("partners")
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+        for partner in partners:
+            try:
+                window = PLAN.action.flow(partner, actor, **times)
+            except NotPossible as refused:
+                messages.error(request, f"{partner}: {refused}")
+            else:
+                messages.success(request, _planned(window))
+        return HttpResponseRedirect(reverse("admin:msh_maintenancewindow_changelist"))
 
     @display(description="Partner")
     def name(self, window: MaintenanceWindow) -> str:
@@ -187,6 +235,13 @@ def going_on(link: OutboundLink) -> str:
     return (
         f" The maintenance window goes on until {_local(window.ends_at)}: nobody is called about"
         f" {link.partner} before its end. End the window instead, if the maintenance is over."
+    )
+
+
+def _planned(window: MaintenanceWindow) -> str:
+    return (
+        f"Partner {window.partner}: maintenance is planned from {_local(window.starts_at)} to"
+        f" {_local(window.ends_at)}.{_too_long(window)}"
     )
 
 

@@ -126,3 +126,25 @@ def test_times_are_entered_in_24_hours(operator: Client, world: World) -> None:
 def test_viewers_see_windows_and_plan_none(viewer: Client, world: World) -> None:
     assert viewer.get(address("plan_maintenance", world.link)).status_code == 403
     assert viewer.get(url(MaintenanceWindow, "changelist")).status_code == 200
+
+
+def test_maintenance_of_several_partners_is_planned_on_the_list(
+    operator: Client, viewer: Client, world: World
+) -> None:
+    plan(operator, world)
+    other = make_world()
+    open_links(other.there)
+    where = "/admin/msh/maintenancewindow/plan/"
+    windows = url(MaintenanceWindow, "changelist")
+    assert where in operator.get(windows).content.decode()
+    assert where not in viewer.get(windows).content.decode()
+    assert viewer.get(where).status_code == 403
+
+    sent = {"partners": [world.there.pk, other.there.pk], "lasts": "30", "reason": "their network"}
+    assert operator.post(where, {**sent, "reason": ""}).status_code == 200
+    assert not MaintenanceWindow.objects.filter(partner=other.there).exists()
+    said = messages_of(operator.post(where, sent))
+    assert f"{world.there}: Nothing was planned" in said
+    assert f"Partner {other.there}: maintenance is planned from" in said
+    window = MaintenanceWindow.objects.get(partner=other.there)
+    assert (window.planned_by, window.reason) == ("ann", "their network")

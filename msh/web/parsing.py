@@ -9,8 +9,9 @@ from .request import Address, BadRequestError, Header, Request
 from .spool import NoRoomError, Room, Spool
 
 HEAD_LIMIT = 64 * 1024
-"""Bytes of a request without its body."""
+"""Bytes of the request line and headers; and as many of a trailer after the body."""
 _TOO_LONG = f"the request line and headers are limited to {HEAD_LIMIT} bytes"
+_TRAILER_TOO_LONG = f"trailers and chunk extensions are limited to {HEAD_LIMIT} bytes"
 PIPELINE_LIMIT = 50
 """Requests that may come in one piece before the first is answered."""
 
@@ -33,7 +34,9 @@ class Parser:
         self._llhttp = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[Header] = []
-        self._head_size = 0
+        self._size = 0  # of the head, or of the trailer after the body
+        self._waiting = 0  # bytes that came after the last end of a head, piece of a body or end
+        self._has_moved = False
         self.reading: Request | None = None
         self.whole: deque[Request] = deque()
         self.refused: Refused | None = None
@@ -42,6 +45,7 @@ class Parser:
     def feed(self, data: bytes) -> bytes:
         """What is left of it and has to be fed again, later."""
         rest = b""
+        self._has_moved = False
         try:
             self._llhttp.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -50,10 +54,10 @@ class Parser:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserError as problem:
             self._refuse(400, f"this is not HTTP/1.1: {problem}")
-        if self.reading is None and not self.whole:
-            self._head_size += len(data)
-            if self._head_size > HEAD_LIMIT:
-                self._refuse(431, _TOO_LONG)
+        # llhttp keeps a line that has not ended, however long it is.
+        self._waiting = 0 if self._has_moved else self._waiting + len(data)
+        if self._waiting > HEAD_LIMIT:
+            self._refuse_as_too_long()
         return rest
 
     def close(self) -> None:
@@ -64,23 +68,35 @@ class Parser:
     def _refuse(self, status: int, reason: str) -> None:
         self.refused = self.refused or Refused(status, reason)
 
+    def _refuse_as_too_long(self) -> str:
+        reason = _TRAILER_TOO_LONG if self.reading else _TOO_LONG
+        self._refuse(431, reason)
+        return reason
+
+    def _count(self, size: int) -> None:
+        """However it comes: also whole in one piece."""
+        self._size += size
+        if self._size > HEAD_LIMIT:
+            raise BadRequestError(self._refuse_as_too_long())
+
     # --- what llhttp calls --------------------------------------------------------------------
     def on_message_begin(self) -> None:
         self._url = b""
         self._headers = []
-        self._head_size = 0
+        self._size = 0
 
     def on_url(self, url: bytes) -> None:
+        self._count(len(url))
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        self._count(len(name) + len(value))
+        if self.reading is None:  # else it is of a trailer, which nobody reads
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        size = sum(len(name) + len(value) for name, value in self._headers)
-        if len(self._url) + size > HEAD_LIMIT:
-            self._refuse(431, _TOO_LONG)  # a head may come whole in one piece
-            raise BadRequestError(_TOO_LONG)
+        self._has_moved = True
+        self._size = 0
         try:
             self.reading = Request(
                 self._llhttp, self._url, self._headers, self._client, self._server
@@ -90,6 +106,7 @@ class Parser:
             raise
 
     def on_body(self, piece: bytes) -> None:
+        self._has_moved = True
         request = cast("Request", self.reading)
         if request.is_too_large or self.refused:
             return
@@ -101,6 +118,7 @@ class Parser:
             self._refuse(503, "no memory left for the body")
 
     def on_message_complete(self) -> None:
+        self._has_moved = True
         request = cast("Request", self.reading)
         self.reading = None
         request.complete = not request.is_too_large

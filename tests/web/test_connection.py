@@ -12,7 +12,7 @@ from msh.web import senders
 from msh.web.answer import Answer
 from msh.web.connection import Connection, Phase
 from msh.web.limits import UNKNOWN_BODY_LIMIT, Limits
-from msh.web.parsing import HEAD_LIMIT
+from msh.web.parsing import HEAD_LIMIT, Parser
 from msh.web.request import Request
 from msh.web.senders import Admission, Sender
 from msh.web.serve import Server
@@ -243,6 +243,51 @@ def test_a_head_over_the_limit_is_refused_however_it_comes(world: World, pieces:
     for start in range(0, len(head), -(-len(head) // pieces)):
         connection.data_received(head[start : start + -(-len(head) // pieces)])
     assert status_of(transport) == 431
+
+
+@pytest.mark.parametrize("size", [100, HEAD_LIMIT + 1])
+@pytest.mark.parametrize("lines", [1, 1000])
+@pytest.mark.parametrize("pieces", [1, 20])
+def test_a_trailer_over_the_limit_is_refused_however_it_comes(
+    world: World, size: int, lines: int, pieces: int
+) -> None:
+    """A single line too, which has no end. One within the limit is thrown away."""
+    connection, transport = world.connect()
+    head = post().replace(b"Content-Length: 10", b"Transfer-Encoding: chunked")
+    connection.data_received(head + b"4\r\nhalf\r\n0\r\n")
+    trailer = (b"X-A: " + b"a" * (size // lines) + b"\r\n") * lines
+    if size < HEAD_LIMIT:
+        trailer += b"\r\n"
+    step = -(-len(trailer) // pieces)
+    for start in range(0, len(trailer), step):
+        connection.data_received(trailer[start : start + step])
+    world.work()
+    taken = size < HEAD_LIMIT
+    assert (status_of(transport), world.bodies) == ((204, [b"half"]) if taken else (431, []))
+
+
+@pytest.mark.parametrize("line", [b"X-A: " + b"a" * 995 + b"\r\n", b"a" * 1000])
+@pytest.mark.parametrize("pieces", [1, 200])
+def test_the_head_after_a_whole_request_has_a_limit_too(line: bytes, pieces: int) -> None:
+    parser = Parser(("192.0.2.1", 4711), ("192.0.2.9", 8000), Room(memory=0, disk=0))
+    parser.feed(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    head = b"GET / HTTP/1.1\r\n" + (b"X-B: " if line.startswith(b"a") else b"") + line * 200
+    for start in range(0, len(head), len(head) // pieces):
+        parser.feed(head[start : start + len(head) // pieces])
+        if parser.refused:
+            break
+    assert (len(parser.whole), getattr(parser.refused, "status", 0)) == (1, 431)
+
+
+def test_a_body_may_follow_a_head_that_is_almost_too_long(world: World) -> None:
+    connection, transport = world.connect()
+    head = post("/ebxml/", 10, "X-A: " + "a" * (HEAD_LIMIT - 200))
+    head = head.replace(b"Content-Length: 10", b"Transfer-Encoding: chunked")
+    connection.data_received(head)
+    for byte in b"4;" + b"e" * 300 + b"\r\nbody\r\n0\r\n\r\n":
+        connection.data_received(bytes([byte]))
+    world.work()
+    assert (status_of(transport), world.bodies) == (204, [b"body"])
 
 
 def test_one_partner_waits_for_its_own_uploads_only(world: World) -> None:

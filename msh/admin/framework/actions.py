@@ -70,6 +70,8 @@ class ActionDialog(Generic[Row_contra]):
     action: OperatorAction
     icon: str
     recommended: bool = False
+    is_dangerous: bool = False
+    """Its button is marked: what it gives up cannot be had again."""
     dismiss: str = "Cancel"
     form: type[ReasonForm] = ReasonForm
     template: str = "admin/msh/framework/dialog.html"

@@ -111,6 +111,10 @@ class HoleDialog(ConversationDialog[InboundConversation]):
         return f"next number {row.next_number}, {len(value.held)} held, first {value.in_order[:1]}"
 
 
+class DropHeld(HoleDialog):
+    is_dangerous = True
+
+
 class StartOrderIn(ConversationDialog[InboundConversation]):
     form = LastOfOrderForm
 
@@ -169,6 +173,6 @@ IN = (
         "skip_next",
         lambda value: conversation.skip(value, 0, now=timezone.now()),
     ),
-    HoleDialog(conversation_actions.DROP_HELD, "delete", conversation.drop),
     StartOrderIn(conversation_actions.START_ORDER_IN, "start"),
+    DropHeld(conversation_actions.DROP_HELD, "delete", conversation.drop),
 )

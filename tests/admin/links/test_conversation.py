@@ -158,8 +158,11 @@ def test_a_hole_is_shown_and_skipped(
     assert url(InboundConversation, "change", conversation.pk) in page_of(viewer, first)
     assert offered(viewer, conversation) == []
     assert offered(supervisor, conversation) == [
-        *("extend_wait", "skip_missing", "drop_held", "start_order")
+        *("extend_wait", "skip_missing", "start_order", "drop_held")
     ]
+    page = page_of(supervisor, conversation)
+    assert page.count('class="msh-action msh-action-irreversible" data-dialog') == 1
+    assert "Set last number" in page
     says = str(supervisor.get(address("skip_missing", conversation)).context["consequence"])
     assert says.endswith(
         " hospital does not have to do anything. Given up: from number 1 on, 1 message. Delivered"

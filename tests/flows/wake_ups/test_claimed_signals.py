@@ -57,6 +57,15 @@ def test_late_wake_up_transmits_nothing(
     assert taken(loop) == []
 
 
+def test_what_the_sweep_takes_over_in_a_moment_is_left_to_it(
+    claimed: Signal, loop: SendingLoop
+) -> None:
+    """A worker that stood still for a second would send it, and so would the sweep."""
+    Signal.objects.update(due=timezone.now() + timedelta(seconds=0.09))
+    loop.round(Names(signals=frozenset({claimed.pk})))
+    assert taken(loop) == []
+
+
 def test_signal_whose_post_takes_long_is_kept_claimed(claimed: Signal, loop: SendingLoop) -> None:
     loop.round(Names(signals=frozenset({claimed.pk})))
     assert len(taken(loop)) == 1

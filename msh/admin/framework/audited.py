@@ -7,6 +7,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import ObjectDoesNotExist
+from django.db import IntegrityError
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -145,6 +146,22 @@ class AuditedAdmin(AuditHistory, SavedFilters):
         except ObjectDoesNotExist:  # it was deleted in between
             return None
         return row
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        given = (request, object_id, form_url, extra_context)
+        try:
+            return super().changeform_view(*given)
+        except IntegrityError:
+            if request.method != "POST":
+                raise
+            # Another page saved the same at this moment: now the form finds its row, and says so.
+            return super().changeform_view(*given)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)

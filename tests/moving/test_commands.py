@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from msh.store.operations import moving
 from tests.flows.world import World
 from tests.moving.conftest import There
 from tests.moving.test_moving import suspend
@@ -21,6 +22,37 @@ def test_file_that_cannot_be_written_closes_nobody(world: World, tmp_path: Path)
     with pytest.raises(CommandError, match=r"missing/partner.zip cannot be written: No such file"):
         call_command("export-partner", world.there.name, str(nowhere), to="b", **WHY)
     call_command("resume", world.there.name, **WHY)
+
+
+def test_folder_is_no_file_to_export_to(world: World, tmp_path: Path) -> None:
+    suspend(world.there)
+    with pytest.raises(CommandError, match=f"{tmp_path} is a folder: specify a file"):
+        call_command("export-partner", world.there.name, str(tmp_path), to="b", **WHY)
+    call_command("resume", world.there.name, **WHY)
+
+
+def test_file_of_another_export_is_kept(world: World, file: Path) -> None:
+    """It is under way, or was broken off."""
+    suspend(world.there)
+    other = file.with_name("partner.zip.new")
+    other.write_text("of somebody else")
+    with pytest.raises(CommandError, match=r"partner\.zip\.new exists: .* remove it"):
+        call_command("export-partner", world.there.name, str(file), to="b", **WHY)
+    assert other.read_text() == "of somebody else"
+    call_command("resume", world.there.name, **WHY)
+
+
+def test_export_that_fails_leaves_nothing(
+    world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspend(world.there)
+    with monkeypatch.context() as patch:
+        patch.setattr(moving, "TABLES", ["no table"])
+        with pytest.raises(AttributeError):
+            call_command("export-partner", world.there.name, str(file), to="b", **WHY)
+    assert list(file.parent.iterdir()) == []
+    call_command("export-partner", world.there.name, str(file), to="b", **WHY)
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_export_wants_a_file_and_a_name(world: World, file: Path) -> None:

@@ -185,20 +185,31 @@ def _wait_until(what: Callable[[], str]) -> None:
 
 def _require_writable(new: Path, file: Path) -> None:
     """Before anything is closed."""
+    if file.is_dir():
+        raise NotPossible(f"{file} is a folder: specify a file.")
     try:
-        new.touch(mode=0o600)
+        new.touch(mode=0o600, exist_ok=False)
         new.unlink()
+    except FileExistsError:
+        raise NotPossible(
+            f"{new} exists: another export writes it, or was broken off. If none is under way,"
+            " remove it."
+        ) from None
     except OSError as error:
         raise NotPossible(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def _write(partner: Partner, file: Path) -> None:
-    file.touch(mode=0o600)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(MANIFEST, json.dumps(_manifest(partner), indent=2))
-        for table in moving.TABLES:
-            with archive.open(table.name, "w", force_zip64=True) as rows:
-                moving.dump(table, partner.pk, rows)
+    file.touch(mode=0o600, exist_ok=False)
+    try:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(MANIFEST, json.dumps(_manifest(partner), indent=2))
+            for table in moving.TABLES:
+                with archive.open(table.name, "w", force_zip64=True) as rows:
+                    moving.dump(table, partner.pk, rows)
+    except BaseException:
+        file.unlink()
+        raise
 
 
 def _manifest(partner: Partner) -> dict[str, object]:

@@ -1,6 +1,8 @@
 """Bytes that wait to be handled or sent: in memory while there is room for all, then in a file."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from threading import Lock
 from typing import IO
@@ -36,6 +38,21 @@ class Room:
         return self._free[kind]
 
 
+@contextmanager
+def no_room_if_full() -> Iterator[None]:
+    """The disk may be full before its part of the room is: others write to it."""
+    try:
+        yield
+    except OSError as error:
+        raise NoRoomError(str(error)) from error
+
+
+def close_anyhow(file: IO[bytes]) -> None:
+    """What could not be written is not missed."""
+    with suppress(OSError):
+        file.close()
+
+
 class Spool:
     """Grows piece by piece, is read once, and has to be closed."""
 
@@ -49,7 +66,7 @@ class Spool:
         self.size = 0
 
     def add(self, piece: bytes) -> None:
-        """Raises NoRoomError, and keeps nothing of the piece."""
+        """Raises NoRoomError: nothing of the piece can be kept."""
         size = len(piece)
         if self._file is None:
             if self.size + size <= IN_MEMORY and self._room.take("memory", size):
@@ -59,8 +76,9 @@ class Spool:
             self._file = self._as_file()
         if not self._room.take("disk", size):
             raise NoRoomError
-        self._file.write(piece)
         self.size += size
+        with no_room_if_full():
+            self._file.write(piece)
 
     def reader(self) -> IO[bytes]:
         if self._file is not None:
@@ -71,7 +89,7 @@ class Spool:
     def close(self) -> None:
         """Give back what it takes. May be called twice."""
         if self._file is not None:
-            self._file.close()
+            close_anyhow(self._file)
             self._file = None
         self._pieces = []
         if self.size:
@@ -79,11 +97,14 @@ class Spool:
             self.size = 0
 
     def _as_file(self) -> IO[bytes]:
+        with no_room_if_full():
+            file = tempfile.TemporaryFile()  # noqa: SIM115  `close` closes it
         if not self._room.take("disk", self.size):
+            file.close()
             raise NoRoomError
-        file = tempfile.TemporaryFile()  # noqa: SIM115  `close` closes it
-        file.writelines(self._pieces)
-        self._pieces = []
         self._room.give("memory", self.size)
-        self._kind = "disk"
+        self._kind, self._file = "disk", file
+        pieces, self._pieces = self._pieces, []
+        with no_room_if_full():
+            file.writelines(pieces)
         return file

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from threading import Lock
 
-from .spool import NoRoomError, Room
+from .spool import NoRoomError, Room, close_anyhow, no_room_if_full
 
 KEY = "msh.web.stream"
 """An application sets it in the environment of a request whose answer is to be sent like that."""
@@ -25,7 +25,7 @@ class Stream:
         self._room = room
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  `close` closes it
         self._lock = Lock()
-        self._size = self._taken = 0
+        self._size = self._taken = self._room_taken = 0
         self._is_closed = False
         self._tell: Callable[[], object] = lambda: None
         self.is_ended = False
@@ -38,8 +38,10 @@ class Stream:
                 raise GoneError
             if not self._room.take("disk", len(piece)):
                 raise NoRoomError
-            self._file.seek(self._size)
-            self._file.write(piece)
+            self._room_taken += len(piece)
+            with no_room_if_full():
+                self._file.seek(self._size)
+                self._file.write(piece)
             self._size += len(piece)
         self._tell()
 
@@ -67,5 +69,5 @@ class Stream:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._file.close()
-                self._room.give("disk", self._size)
+                close_anyhow(self._file)
+                self._room.give("disk", self._room_taken)

@@ -26,11 +26,14 @@ CARD = 215
 def assert_filled(page: Page, filled: str, *others: str) -> None:
     """`filled` is drawn as the button that helps, and the others are not."""
     main = page.get_by_role("main")
-    button = main.get_by_role("link", name=filled, exact=True)
-    expect(button).not_to_have_css("background-color", TRANSPARENT)
+
+    def button(name: str) -> Locator:
+        link = main.get_by_role("link", name=name, exact=True)
+        return link.or_(main.get_by_role("button", name=name, exact=True))
+
+    expect(button(filled)).not_to_have_css("background-color", TRANSPARENT)
     for name in others:
-        other = main.get_by_role("link", name=name, exact=True)
-        expect(other).to_have_css("background-color", TRANSPARENT)
+        expect(button(name)).to_have_css("background-color", TRANSPARENT)
 
 
 def figure(page: Page, name: str) -> Locator:

@@ -76,7 +76,6 @@ def test_export_waits_for_who_holds_a_flight(
 ) -> None:
     """A transaction that found the partner here, and has still to write. The snapshot of its last
     statement lasts until the next, unless that is one without parameters."""
-    monkeypatch.setattr(move_partner, "PATIENCE", 0.3)
     sky = make_sky()
     message = sky.submit()
     change_link.suspend(sky.partner, ANN)
@@ -88,8 +87,10 @@ def test_export_waits_for_who_holds_a_flight(
         Flights.lock_one(sky.partner.pk, message.message_id)
         if not holds_snapshot:
             connection.cursor().execute("SELECT 1")
-        with pytest.raises(NotPossible, match="a transaction does not end"):
-            in_another_session(export)
+        with monkeypatch.context() as patch:
+            patch.setattr(move_partner, "PATIENCE", 0.3)
+            with pytest.raises(NotPossible, match="a transaction does not end"):
+                in_another_session(export)
     export()
 
 

@@ -66,6 +66,9 @@ def messenger(monkeypatch: pytest.MonkeyPatch, tasks: list[WakeUp]) -> Iterator[
     messenger.publish(asked(1))
     yield messenger
     messenger._finish()
+    messenger._thread.join()
+    messenger._channel.close()
+    wake_ups._client().connection_pool.release(messenger._channel._connection)
 
 
 def asked(partner_id: int) -> wake_ups.Asked:

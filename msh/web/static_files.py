@@ -1,12 +1,14 @@
 """Pages and static files of the console as light as can be: compressed, and kept by browsers."""
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import StaticFilesStorage
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
@@ -39,4 +41,16 @@ class Compression(GZipMiddleware):
         kind = response.headers.get("Content-Type", "")
         if not (wanted and kind.startswith(_COMPRESSED)):
             return response
-        return super().process_response(request, response)
+        response = super().process_response(request, response)
+        if isinstance(response, StreamingHttpResponse) and response.has_header("Content-Encoding"):
+            content = cast("Iterable[bytes]", response.streaming_content)
+            response.streaming_content = _with_content(content)
+        return response
+
+
+def _with_content(compressed: Iterable[bytes]) -> Iterator[bytes]:
+    """Django's first piece is the head of a file, without any content: an error in the content that
+    follows could no longer be answered."""
+    pieces = iter(compressed)
+    yield next(pieces, b"") + next(pieces, b"")
+    yield from pieces

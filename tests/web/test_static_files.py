@@ -2,12 +2,19 @@
 
 import gzip
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.templatetags.static import static
-from django.test import Client
+from django.test import Client, RequestFactory
 
+from msh.web.static_files import Compression
+
+NUMBERS = [str(number) for number in range(10_000)]
 ROOT = Path(__file__).resolve().parents[2]
 _ICON = re.compile(r"material-symbols-outlined[^>{}]*>\s*([a-z][a-z_0-9]+)\s*<")
 _IN_CODE = re.compile(r"""(?:icon ?[:=] ?|Item\("[^"]+", |Jump\("[^"]+", )"([a-z_0-9]+)\"""")
@@ -32,6 +39,29 @@ def test_pages_and_files_are_compressed_and_answers_of_the_api_are_not() -> None
     assert "max-age=2592000" in sheet.headers["Cache-Control"]
     assert "Content-Encoding" not in client.get("/api/v1/messages").headers
     assert "Content-Encoding" not in client.get("/health/ready").headers
+
+
+def compressed(pieces: Iterator[str]) -> HttpResponseBase:
+    request = RequestFactory().get("/admin/rows/", headers={"Accept-Encoding": "gzip"})
+    answer = StreamingHttpResponse(pieces, content_type="text/csv")
+    response = Compression(lambda _: answer)(request)
+    assert isinstance(response, HttpResponseBase)
+    assert response.headers["Content-Encoding"] == "gzip"
+    return response
+
+
+def test_a_compressed_answer_does_not_begin_before_its_first_piece() -> None:
+    """So that an error in it is answered as one."""
+
+    broken = (str(1 // number) for number in range(2))
+    with pytest.raises(ZeroDivisionError):
+        next(iter(cast("StreamingHttpResponse", compressed(broken))))
+
+
+@pytest.mark.parametrize("text", [[], ["one"], ["one", "", "two"], NUMBERS])
+def test_a_compressed_answer_is_whole(text: list[str]) -> None:
+    body = b"".join(cast("StreamingHttpResponse", compressed(iter(text))))
+    assert gzip.decompress(body).decode() == "".join(text)
 
 
 def test_the_font_has_every_icon() -> None:

@@ -23,6 +23,7 @@ from msh.models import (
 )
 from msh.protocol import sequence
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.operations.operator_actions import EXPECTED, STARTED
 
 _READY = FLIGHTS_IN[OutboundState.QUEUED]
 RECENT = timedelta(minutes=10)
@@ -39,7 +40,24 @@ def sending(link: OutboundLink) -> str:
 def receiving(link: InboundLink) -> str:
     if link.last_number is None:
         return f"nothing accepted yet, expecting {sequence.FIRST}"
-    return f"last accepted {link.last_number}, expecting {sequence.following(link.last_number)}"
+    expected = sequence.following(link.last_number)
+    if not link.last_message_id and (act := _set_by_person(link)):
+        said = f"last number {link.last_number} set by {act.actor}, expecting {expected}"
+        if act.event != EXPECTED:
+            return said
+        return f"{said}: the partner has to send {expected} and the following again"
+    return f"last accepted {link.last_number}, expecting {expected}"
+
+
+def _set_by_person(link: InboundLink) -> History | None:
+    """The act that has set the number after which no message has come."""
+    acts = History.objects.filter(
+        partner=link.partner_id,
+        direction=Direction.IN,
+        subject=History.Subject.LINK,
+        event__in=(STARTED, EXPECTED),
+    )
+    return acts.order_by("-pk").first()
 
 
 def counters(partner_id: int) -> str:

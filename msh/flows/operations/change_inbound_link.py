@@ -12,7 +12,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.four_eyes import Act, Verb
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
-from msh.store.operations.operator_actions import set_receiving
+from msh.store.operations.operator_actions import EXPECTED, set_receiving
 from partners.models import Partner
 
 
@@ -51,7 +51,7 @@ def expect(partner: Partner, number: int, actor: Actor) -> str:
         after = receiver.expect(link.receiving, number)
         text = f"last accepted {link.last_number}, expected next {number}, given up {lost}"
         with allowed(_expecting(link, number, lost), actor):
-            set_receiving(link, after, "NumberExpected", text, actor)
+            set_receiving(link, after, EXPECTED, text, actor)
     return lost
 
 

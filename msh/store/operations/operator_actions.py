@@ -16,7 +16,8 @@ from msh.store.sending import message_sql, party_events
 from msh.store.sending.links import OutboundLinks
 from partners.models import Agreement, Partner
 
-_STARTED = "LinkStarted"
+STARTED, EXPECTED = "LinkStarted", "NumberExpected"
+"""Events of the link's history: a person has set the last number, or the one that comes next."""
 NUMBERS = ("last_number", "epoch", "highest_number")
 
 
@@ -120,7 +121,7 @@ def _was_started(link: OutboundLink) -> bool:
         partner=link.partner_id,
         direction=Direction.OUT,
         subject=history.LINK,  # by index
-        event=_STARTED,
+        event=STARTED,
     )
     return started.exists()
 
@@ -135,7 +136,7 @@ def start_link(partner: Partner, direction: str, last: int, actor: Actor) -> boo
     if not start(partner, last):
         return False
     detail = _start_detail(last)
-    history.record(history.link_row(partner.pk, direction, _STARTED, actor, detail=detail))
+    history.record(history.link_row(partner.pk, direction, STARTED, actor, detail=detail))
     return True
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from msh.flows.operations import change_inbound_link, change_link
 from msh.models import (
@@ -62,7 +63,10 @@ def test_numbers_given_up_are_shown_before_the_button(supervisor: Client) -> Non
     world = make_world()
     change_link.open_links(world.here)
     change_link.start_link(world.here, "in", 15, Actor("sue", "they come from another MSH"))
-    where = address("expect", InboundLink.objects.get(partner=world.here))
+    link = InboundLink.objects.get(partner=world.here)
+    where = address("expect", link)
+    page = supervisor.get(reverse("admin:msh_inboundlink_change", args=[link.pk])).content.decode()
+    assert "Last number 15 set by sue, expecting 16." in page, "they were accepted elsewhere"
 
     pages = {
         typed: supervisor.get(where + typed).content.decode()
@@ -101,6 +105,15 @@ def test_the_receiving_side_allows_a_reset_or_expects_a_number(supervisor: Clien
 
     link.refresh_from_db()
     assert link.last_number == 41
+    page = supervisor.get(reverse("admin:msh_inboundlink_change", args=[link.pk])).content.decode()
+    ask = "the partner has to send 42 and the following again"
+    assert f"Last number 41 set by sue, expecting 42: {ask}; 1 undelivered" in page
+    assert f"in: last number 41 set by sue, expecting 42: {ask}" in page
+    numbered(world, 42)
+    world.submit()
+    world.settle()
+    page = supervisor.get(reverse("admin:msh_inboundlink_change", args=[link.pk])).content.decode()
+    assert "Last accepted 42, expecting 43" in page
     acts = History.objects.filter(actor="sue", direction="in").values_list("event", flat=True)
     assert set(acts) == {"ResetAllowed", "NumberExpected"}
     viewer = client_of("vera", "view_inboundlink")

@@ -2,7 +2,6 @@
 Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -23,11 +22,12 @@ from msh.protocol.flight.answers import events_of
 from msh.store import capacity
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
+from msh.store.sending.agreements import is_retryable
 from msh.store.sending.isolation import describe
 from msh.transport.carrier import Finished
 from msh.wire.ebms2.envelope import parse_answer
 from msh.wire.text import prose
-from partners.models import Agreement, Partner
+from partners.models import Partner
 
 logger = logging.getLogger(__name__)
 
@@ -73,17 +73,11 @@ def _read(copy: FlightCopy, result: AttemptResult, content_type: str, body: byte
 
 
 def _after_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> AttemptResult:
-    again = fault.code is FaultCode.SERVER or _is_retryable(copy, fault.error_codes)
+    again = fault.code is FaultCode.SERVER or is_retryable(copy.agreement_id, fault.error_codes)
     outcome = AttemptOutcome.FAILED if again else AttemptOutcome.REFUSED
     codes = f" ({', '.join(fault.error_codes)})" if fault.error_codes else ""
     detail = prose(f"SOAP Fault {fault.code}: {fault.text}{codes}")[:500]
     return replace(result, outcome=outcome, detail=detail)
-
-
-def _is_retryable(copy: FlightCopy, codes: Sequence[str]) -> bool:
-    """Whether the agreement has one of them sent again (EB-067)."""
-    agreements = Agreement.objects.filter(pk=copy.agreement_id)
-    return bool(codes) and agreements.filter(retryable_codes__overlap=list(codes)).exists()
 
 
 def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:

@@ -1,4 +1,4 @@
-"""The agreements under which applications submit, with their partners."""
+"""The agreements under which messages are submitted and sent, with their partners."""
 
 from collections.abc import Collection
 from typing import Any
@@ -30,6 +30,12 @@ _FIND: Statement[dict[str, Any]] = Statement(
     """,
     dict,
 )
+
+
+def is_retryable(agreement_id: int, codes: Collection[str]) -> bool:
+    """Whether the agreement has a message sent again after one of these error codes (EB-067)."""
+    agreements = Agreement.objects.filter(pk=agreement_id)
+    return bool(codes) and agreements.filter(retryable_codes__overlap=list(codes)).exists()
 
 
 def find_agreements(tpa_ids: Collection[str]) -> list[Agreement]:

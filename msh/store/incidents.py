@@ -76,6 +76,18 @@ APPEND_TO_DETAIL = Write(
     order=Order.INCIDENT,
 )
 
+# A partner may repeat an Error as often as it likes.
+EXPLAIN = Write(
+    """
+    UPDATE msh_incident SET detail = detail || '; ' || left(%(text)s, 500)
+    WHERE resolved_at IS NULL
+      AND (partner_id, direction, message_id) = (%(partner_id)s, 'out', %(message_id)s)
+      AND position('; ' || left(%(text)s, 500) || '; ' IN '; ' || detail || '; ') = 0
+      AND length(detail) < 2000
+""",
+    order=Order.INCIDENT,
+)
+
 # A later message of the partner was accepted: the numbers fit, there is room, there is a route
 # (but a message may still wait for it). A row that somebody is writing is left to the next poll.
 _RESOLVE_PASSED = Write("""

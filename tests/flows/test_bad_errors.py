@@ -4,7 +4,7 @@ import pytest
 
 from msh.flows.operations import cancel
 from msh.flows.receiving import receive
-from msh.models import History, Incident, OutboundMessage, Signal
+from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.models.signal import SignalKind
 from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import ErrorCode, MessageType
@@ -61,6 +61,19 @@ def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
     assert incident.detail.endswith(": Fix your <crate>.")
     assert incident.detail.startswith(code or "Unknown")
     assert (world.link.state, world.link.in_flight) == ("suspended", message)
+
+
+def test_a_repeated_error_explains_a_suspension_once() -> None:
+    world = make_world(retries=0)
+    message = world.submit()
+    (job,) = world.poll()
+    world.end(job)
+    OutboundLink.objects.update(due=message.submitted_at)
+    world.poll()
+    assert Incident.objects.get().kind == "retries_spent"
+    for _ in range(3):
+        come(world, about(world, message.message_id, "SequenceGap", description="5 missing"))
+    assert Incident.objects.get().detail.count("SequenceGap: 5 missing") == 1
 
 
 @pytest.mark.requirement("000-080")

@@ -131,6 +131,33 @@ def test_only_what_is_open_about_sending_to_this_partner_is_resolved() -> None:
     assert rows == [(ours.pk, "msh"), (earlier.pk, "ann")]
 
 
+def test_each_explanation_is_given_once() -> None:
+    """And of a partner that has ever another one, not all of them."""
+    world = make_world()
+    ours = open_incident(world)
+    resolved = open_incident(world, kind="refused_by_peer", detail="solved", resolved_at=AT)
+
+    def explain(text: str) -> str:
+        about = {"partner_id": world.there.pk, "message_id": "m-1"}
+        run(incidents.EXPLAIN(text=text, **about))
+        ours.refresh_from_db()
+        return ours.detail
+
+    Incident.objects.filter(pk=ours.pk).update(detail="refused")
+    assert explain("5 missing") == "refused; 5 missing"
+    assert explain("5 missing") == "refused; 5 missing"
+    assert explain("5 miss") == "refused; 5 missing; 5 miss"
+    long = "x" * 5_000
+    assert len(explain(long)) < 600
+    assert len(explain(long)) < 600
+    for number in range(100):
+        explain(f"{number} missing")
+        explain(f"{number}{long}")
+    assert 2_000 <= len(explain("again")) < 2_600
+    resolved.refresh_from_db()
+    assert resolved.detail == "solved"
+
+
 def test_only_incidents_of_the_message_get_a_note() -> None:
     world, other = make_world(), make_world()
     ours = open_incident(world)

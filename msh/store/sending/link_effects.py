@@ -157,8 +157,8 @@ def _explain_suspension(
     since, kind, _ = locked.suspended
     locked.suspended, locked.changed = (since, kind, effect.detail), True
     links.add(
-        incidents.APPEND_TO_DETAIL(
-            text=f"; {effect.detail}",
+        incidents.EXPLAIN(
+            text=effect.detail,
             partner_id=locked.row.partner_id,
             message_id=effect.message_id,
         )

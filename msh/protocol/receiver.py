@@ -155,7 +155,10 @@ def told_to_wait(message_id: str, why: Postponed) -> tuple[do.QueueError | do.Op
 
 
 def _held(event: MessageArrived) -> tuple[do.ReceiverEffect, ...]:
-    text = "number 1 was not expected; it is held until an operator allows the reset"
+    text = (
+        "number 1 was not expected: it is not stored, and has to be sent again, until an operator"
+        " allows the reset"
+    )
     return (
         do.QueueError(ErrorCode.TRANSIENT_ERROR, Field.SEQUENCE_NUMBER, text),
         do.OpenIncident(IncidentKind.RESET_HELD, event.message_id, text),

@@ -107,7 +107,10 @@ def test_one_out_of_turn_is_accepted_as_a_reset_by_default(last: int) -> None:
 def test_one_out_of_turn_is_held_if_agreed(last: int) -> None:
     link = ReceivingLink(last, epoch=4)
     event = replace(arrived(1), on_unexpected_first=OnUnexpectedFirst.HOLD)
-    text = "number 1 was not expected; it is held until an operator allows the reset"
+    text = (
+        "number 1 was not expected: it is not stored, and has to be sent again, until an operator"
+        " allows the reset"
+    )
     assert step(link, event) == (
         link,
         refuses(ErrorCode.TRANSIENT_ERROR, IncidentKind.RESET_HELD, text),

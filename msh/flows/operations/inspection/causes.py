@@ -88,8 +88,10 @@ CAUSES: dict[str, Cause] = {
         "conflict",
     ),
     IncidentKind.RESET_HELD: Cause(
-        "The partner restarted at number 1; the reset is held",
-        "Ask the partner whether it reset its counter. If it did, allow the reset.",
+        "The partner restarted at number 1; it waits until an operator allows the reset",
+        "The message is not stored here: the partner is asked to send it again. Ask the partner"
+        " whether it reset its counter. If it did, allow the reset. If its link to us is suspended"
+        " by then, its operator has to resume it.",
         "reset",
     ),
     IncidentKind.STORE_SHORT: Cause(

@@ -166,9 +166,25 @@ def test_a_long_history_that_is_counted_is_not_read() -> None:
     before = cost_of_search()
     multiply(row, 3_000)
     last = History.objects.latest("pk")
-    StatisticsProgress.objects.create(pk=1, history_id=last.pk)
+    StatisticsProgress.objects.create(pk=1, history_id=last.pk, up_to=timezone.now())
     assert stuck() == [sky.partner.pk]
     assert cost_of_search() < before + 100
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_history_before_the_limit_is_not_read_if_nothing_counts_it(counts: bool) -> None:
+    sky = queue()
+    row = note_acknowledgment(make_sky(), 60 * 24 * 10)
+    multiply(row, 20_000)
+    if counts:
+        StatisticsProgress.objects.create(pk=1, history_id=0, up_to=row.at)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT brin_summarize_new_values('history_at')")
+    assert stuck() == [sky.partner.pk]
+    (call,) = statements_of(lambda: find_unmoved_flights(HOUR, 50))
+    assert cost_of(call) < 10_000
+    note_acknowledgment(sky, 30)
+    assert stuck() == []
 
 
 def test_held_messages_and_no_message_are_no_work() -> None:

@@ -13,7 +13,8 @@ from .stuck_links import EVENT_TO_PARTNER, Unmoved
 # meanwhile is not stuck. This is asked only where all else is old: the history of an hour may have
 # a million rows. The statistics know when each partner acknowledged something last; of the history
 # is read only what they have not counted yet, by its ids: OFFSET 0 keeps `at` from choosing the
-# rows. A day that began two days before the limit ended before it, in any time zone.
+# rows. If they count no longer, or never did, it is read by `at`, not further back than the limit.
+# A day that began two days before the limit ended before it, in any time zone.
 _UNMOVED = Statement(
     f"""
     WITH unmoved AS MATERIALIZED (
@@ -46,7 +47,10 @@ _UNMOVED = Statement(
           AND (link.state <> 'suspended' OR link.suspended_for = 'operator')
           AND (waiting.id IS NOT NULL OR started.under_way > 0)
           AND moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
-          AND {LINK_IS_HERE})
+          AND {LINK_IS_HERE}),
+    counted AS MATERIALIZED (
+        SELECT history_id FROM msh_statisticsprogress
+        WHERE id = 1 AND up_to >= statement_timestamp() - %(seconds)s * interval '1 second')
     SELECT partner_id, at, under_way FROM unmoved
     WHERE partner_id NOT IN (
         SELECT partner_id FROM msh_statistics
@@ -56,10 +60,15 @@ _UNMOVED = Statement(
       AND partner_id NOT IN (
         SELECT partner_id FROM (
             SELECT * FROM msh_history
-            WHERE id > COALESCE((SELECT history_id FROM msh_statisticsprogress WHERE id = 1), 0)
+            WHERE id > (SELECT history_id FROM counted) AND EXISTS (SELECT FROM counted)
             ORDER BY id DESC OFFSET 0) uncounted
         WHERE direction = 'out' AND to_state = 'acknowledged'
-          AND at >= statement_timestamp() - %(seconds)s * interval '1 second')
+          AND at >= statement_timestamp() - %(seconds)s * interval '1 second'
+        UNION ALL
+        SELECT partner_id FROM msh_history
+        WHERE direction = 'out' AND to_state = 'acknowledged'
+          AND at >= statement_timestamp() - %(seconds)s * interval '1 second'
+          AND NOT EXISTS (SELECT FROM counted))
     ORDER BY at LIMIT %(limit)s
 """,
     Unmoved,

@@ -25,7 +25,8 @@ VIEWER = frozenset(
         *(f"partners.view_{name}" for name in _CONFIGURATION),
     }
 )
-"""Sees everything but payloads and the configuration log."""
+"""Sees everything but payloads and the whole audit log: only the entries of each row, on its page
+*History*."""
 
 OPERATOR = VIEWER | {
     "msh.assign_incident",

@@ -50,7 +50,8 @@ class AuditHistory(ModelAdmin):
     def entries(self, key: int) -> Q:
         """Which entries of the audit log are about the row with this id."""
         rows = snapshot(*self.audited_rows(key)).values()
-        return Q(*(Q(kind=one.kind, name=one.name) for one in rows), _connector=Q.OR)
+        named = (Q(kind=one.kind, name=one.name) for one in rows)
+        return Q(Q(pk__in=[]), *named, _connector=Q.OR)  # of no row: none, where Q() would be all
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, object] | None = None

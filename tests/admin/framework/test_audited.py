@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
+from msh.admin.framework.audited import AuditHistory
 from msh.models import ApiToken, Consumer, ConsumerKind, SettingChange
 from partners.models import Agreement, Credential, Partner, Route
 from tests.admin.conftest import client_of
@@ -188,6 +190,15 @@ def test_history_of_a_partner_has_its_agreements_and_what_was_removed(
         (reverse("partner_page", args=[world.there.pk]), world.there),
     ):
         assert address(row, "history") in administrator.get(page).content.decode()
+
+
+def test_history_without_a_row_to_read_is_empty() -> None:
+    SettingChange.objects.create(
+        actor="ann", what="changed", kind="Partner", name="acme", before={}, after={}, reason=WHY
+    )
+    page = admin.site.get_model_admin(Route)
+    assert isinstance(page, AuditHistory)
+    assert not SettingChange.objects.filter(page.entries(0)).exists()
 
 
 def test_the_changes_are_read_in_the_console_and_nowhere_changed(administrator: Client) -> None:

@@ -76,7 +76,7 @@ def _called(operators: Mailbox, partner: Pair) -> bool:
 
 def _see_the_trouble_on_the_dashboard(page: Page, partner: Pair, first: OutboundMessage) -> None:
     line = trouble(page, partner)
-    expect(line).to_contain_text("The partner's MSH fails")
+    expect(line).to_contain_text("The partner's MSH is not available")
     expect(line).to_contain_text("down for maintenance")
     expect(line.get_by_role("link", name="message 1")).to_have_attribute("title", first.message_id)
     expect(line.get_by_role("cell", name="2", exact=True)).to_be_visible()

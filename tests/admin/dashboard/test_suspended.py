@@ -1,6 +1,7 @@
 """What the dashboard says of suspended partners and standing deliveries: one line each, equal
 causes together, and as many statements for 300 as for 7."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -319,3 +320,16 @@ def test_links_are_stopped_and_not_in_flight_while_suspended() -> None:
 
     assert figures["In flight"].value == 0
     assert figures["In flight"].note == "2 more suspended"
+
+
+def test_every_form_that_posts_has_its_token(administrator: Client) -> None:
+    """The forms are in templates that are included with nothing of their page."""
+    (link,) = suspended_partners(1)
+    incident = Incident.objects.get(partner=link.partner)
+    here = reverse("partner_page", args=[link.partner_id])
+    for page in (PAGE, page_url(link), page_url(incident), here):
+        text = administrator.get(page).content.decode()
+        forms = re.findall(r'<form[^>]*method="post".*?</form>', text, re.DOTALL)
+        assert [form for form in forms if "csrfmiddlewaretoken" not in form] == [], page
+        if page == PAGE:
+            assert any("Test connection" in form for form in forms)

@@ -122,6 +122,11 @@ class ChoiceForm(forms.Form):
         fields = self.visible_fields()
         return [field for field in fields if action in USED_BY.get(field.name, [action])]
 
+    def spares_unseen(self) -> bool:
+        """An action that does not use `spare_held` sends it ticked, for the action chosen next:
+        a box that is not sent is one that is not ticked."""
+        return not any(field.name == "spare_held" for field in self.shown())
+
     def only(self) -> Collection[int] | None:
         """The keys that `cause` leaves; None for all."""
         if not self.cleaned_data["cause"] or self.cleaned_data["action"] != BulkAction.RESUME:

@@ -1,5 +1,6 @@
 """Bulk jobs: previewed, run in the background, cancelled, continued, listed."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -29,7 +30,7 @@ from msh.models import (
 )
 from msh.store.history import Actor
 from partners.models import Partner
-from tests.admin.conftest import client_of, messages_of, submit, suspended_world
+from tests.admin.conftest import client_of, messages_of, submit, suspended_world, waiting_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
 
@@ -396,3 +397,19 @@ def test_fields_that_the_action_does_not_use_are_not_shown(supervisor: Client) -
     assert labels(action="run-again") == {"action", "since"}
     assert labels(action="replay") == {"action", "since", "consumer", "partner"}
     assert labels(action="resume", cause="retries_spent", period="0") == set()
+
+
+def test_another_action_leaves_out_whom_an_operator_suspended(supervisor: Client) -> None:
+    """Chosen in the form of an action that does not ask for it."""
+    world = waiting_world()
+    change_link.suspend(world.there, Actor("bob", "they move"))
+    form = supervisor.get(NEW, {"action": "run-again", "period": "0"}).content.decode()
+    form = form[form.index('<form method="get" class="msh-form"') :].partition("</form>")[0]
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)"', form))
+
+    page = supervisor.get(NEW, {**hidden, "action": "resume", "period": "0"})
+
+    assert page.context["counted"] == 0
+    unticked = supervisor.get(NEW, {"action": "resume", "period": "0"})
+    assert unticked.context["counted"] == 1
+    assert not unticked.context["form"].spares_unseen()

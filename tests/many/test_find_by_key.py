@@ -70,7 +70,7 @@ def test_a_key_is_payload_who_may_not_see_that_finds_nothing(world: World) -> No
         client_with_role(name, role)
         for name, role in (("vera", roles.VIEWER), ("ann", roles.OPERATOR))
     )
-    assert "Nothing has exactly this id" in page(viewer, SEARCH, "4711")
+    assert "Nothing was found for" in page(viewer, SEARCH, "4711")
     message = OutboundMessage.objects.order_by("pk").first()
     assert message
     where = url(OutboundMessage, "changelist")

@@ -26,7 +26,7 @@ RESTART_CONVERSATION = OperatorAction(
 )
 START_ORDER_OUT = OperatorAction(
     name="start_order",
-    title="Set last number",
+    title="Start order at a number",
     summary="Set the last number of a conversation; the next message gets the following one.",
     effect="For a conversation that you take over from another MSH. Its next message to"
     " {partner} gets the number after the one that you enter.",
@@ -43,7 +43,7 @@ _NUMBERS_IN = ("msh.view_inboundlink", "msh.expect_inboundlink")
 
 START_ORDER_IN = OperatorAction(
     name="start_order",
-    title="Set last number",
+    title="Start order at a number",
     summary="Set the last number of a conversation from a partner; the following one comes next.",
     effect="The next message of the conversation from {partner} has the number after the one"
     " that you enter. Held messages with lower numbers, and those that follow it, are"

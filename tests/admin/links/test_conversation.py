@@ -162,7 +162,7 @@ def test_a_hole_is_shown_and_skipped(
     ]
     page = page_of(supervisor, conversation)
     assert page.count('class="msh-action msh-action-irreversible" data-dialog') == 1
-    assert "Set last number" in page
+    assert "Start order at a number" in page
     says = str(supervisor.get(address("skip_missing", conversation)).context["consequence"])
     assert says.endswith(
         " hospital does not have to do anything. Given up: from number 1 on, 1 message. Delivered"

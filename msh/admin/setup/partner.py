@@ -76,6 +76,9 @@ def _section(name: str, text: str) -> SafeString:
 _ITS_OWN = (OutboundLink, InboundLink, MaintenanceWindow)
 
 
+(_ONCE,) = (one for one in Agreement._meta.constraints if one.name == "agreement_once")  # noqa: SLF001  public
+
+
 class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     def clean(self) -> None:
         """Each agreement is compared with those that are stored; these are new together."""
@@ -87,6 +90,16 @@ class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
                 "All agreements with a partner must have the same dialect, not"
                 f" {sorted(dialects)}: add a second partner for the other dialect."
             )
+        self._refuse_unseen()
+
+    def _refuse_unseen(self) -> None:
+        """Agreements that were added after the page was shown: their rows are not in it."""
+        seen = {form.instance.pk for form in self.initial_forms}
+        unseen = {one.tpa_id for one in self.get_queryset() if one.pk not in seen}
+        for form in self.forms:
+            given = form.cleaned_data
+            if given.get("tpa_id") in unseen and not given.get("DELETE"):
+                form.add_error("tpa_id", str(_ONCE.get_violation_error_message()))
 
 
 class AgreementInline(StackedInline):

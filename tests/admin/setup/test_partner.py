@@ -119,6 +119,22 @@ def test_agreements_of_one_form_have_one_dialect(admin_client: Client) -> None:
     assert Partner.objects.get().agreements.get().dialect == "ebms2"
 
 
+def test_a_page_that_does_not_know_an_agreement_cannot_add_it_again(
+    admin_client: Client, partner: Partner
+) -> None:
+    data = form(agreements=[AGREEMENT])
+    assert admin_client.post(page_of(partner), data).status_code == 302
+    response = admin_client.post(page_of(partner), data)
+    assert "This partner has another agreement with this TPAId." in errors_of(response)
+    stored = Agreement.objects.get()
+    known = {"agreements-INITIAL_FORMS": 1, "agreements-0-id": stored.pk}
+    known["agreements-0-partner"] = partner.pk
+    assert admin_client.post(page_of(partner), data | known).status_code == 302
+    again = form(agreements=[{**AGREEMENT, "DELETE": "on"}, {**AGREEMENT, "retries": 4}])
+    assert admin_client.post(page_of(partner), again | known).status_code == 302
+    assert Agreement.objects.get().retries == 4
+
+
 def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Client) -> None:
     admin_client.post(ADD, form())
     link = OutboundLink.objects.get(partner__name="acme")

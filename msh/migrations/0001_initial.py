@@ -558,7 +558,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'alert',
                 'ordering': ['-id'],
                 'indexes': [
-                    models.Index(condition=models.Q(('given_up', False), ('sent_at', None)), fields=['due'], name='operator_notice_unsent'),
+                    models.Index(condition=models.Q(('sent_at', None)), fields=['given_up', 'due'], name='operator_notice_unsent'),
                     models.Index(condition=models.Q(('wants_end', True)), fields=['id'], name='operator_notice_wants_end'),
                 ],
                 'constraints': [

@@ -128,9 +128,7 @@ class OperatorNotice(models.Model):
         verbose_name = "alert"
         indexes = [
             models.Index(
-                fields=["due"],
-                condition=Q(sent_at=None, given_up=False),
-                name="operator_notice_unsent",
+                fields=["given_up", "due"], condition=Q(sent_at=None), name="operator_notice_unsent"
             ),
             models.Index(
                 fields=["id"], condition=Q(wants_end=True), name="operator_notice_wants_end"

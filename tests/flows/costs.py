@@ -19,9 +19,10 @@ def multiply(row: Any, count: int, **values: str) -> None:
     """Insert `count` copies of a row; `values` are expressions of PostgreSQL, `n` their number."""
     table, names = row._meta.db_table, [field.column for field in row._meta.fields[1:]]
     columns = [values.get(name, f'source."{name}"') for name in names]
+    quoted = connection.ops.quote_name
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(columns)}"
+            f"INSERT INTO {table} ({', '.join(map(quoted, names))}) SELECT {', '.join(columns)}"
             f" FROM {table} source, generate_series(1, {count}) n WHERE source.id = {row.pk}"
             " ORDER BY n"
         )

@@ -1,18 +1,22 @@
 """Whom an incident was notified to, and what could not be sent."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.admin.incidents.operator_notice import failing
 from msh.flows.operations.notify_operators import TRIES, notify_operators
 from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
 from msh.protocol.kinds import IncidentKind
 from tests.admin.conftest import url
 from tests.flows.alerts.conftest import recipient
+from tests.flows.costs import cost, multiply
 from tests.peer import Peer
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +67,26 @@ def test_alerts_that_could_not_be_sent_are_on_the_dashboard(
     for values in ({"due": timezone.now() - timedelta(days=2)}, {"tries": TRIES - 1}):
         given_up.update(**{"due": timezone.now(), "tries": TRIES, **values})
         assert "not sent" not in operator.get(reverse("admin:index")).content.decode()
+
+
+def test_alerts_that_were_sent_are_not_read_for_the_dashboard(
+    incident: Incident, settings: Settings
+) -> None:
+    settings.MSH_OPERATORS_WEBHOOK = "http://127.0.0.1:9/"
+    notify_operators()
+    notice = OperatorNotice.objects.get()
+    multiply(notice, 5000, sent_at="now()", to="'to-' || n")
+    asked: list[tuple[str, Any]] = []
+
+    def watch(execute: Any, sql: str, values: Any, many: bool, context: Any) -> Any:
+        asked.append((sql, values))
+        return execute(sql, values, many, context)
+
+    with connection.execute_wrapper(watch):
+        found = failing()
+    assert found
+    assert found.total == 1
+    assert [cost(*one, by_index=False) < 30 for one in asked] == [True, True]
 
 
 def test_the_page_of_an_incident_says_why_nobody_was_alerted(

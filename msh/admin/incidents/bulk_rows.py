@@ -6,10 +6,11 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.links.advice import cause_of_link, last_words, with_last_answer
-from msh.admin.links.cancelling import cancelling_notices, with_cancelling
+from msh.admin.links.cancelling import notices_by_link, with_cancelling
 from msh.admin.links.counters import with_queue
 from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink
 from msh.store.operations.windows import open_windows, quiet_partners
@@ -37,10 +38,16 @@ def listed(action: str, found: Sequence[Any]) -> Sequence[Row]:
         return [Row(row.pk, _delivery(row)) for row in found]
     links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
     answered: Any = with_queue(with_cancelling(with_last_answer(links.select_related("partner"))))
-    windows = _windows()
+    rows, windows = list(answered.order_by("suspended_since", "pk")), _windows()
+    notices = notices_by_link([link for link in rows if link.cancelling])
     return [
-        Row(link.partner_id, _link(link), _why_not(link, windows), link.queued)
-        for link in answered.order_by("suspended_since", "pk")
+        Row(
+            link.partner_id,
+            _link(link),
+            _why_not(notices.get(link.pk, ()), windows.get(link.partner_id)),
+            link.queued,
+        )
+        for link in rows
     ]
 
 
@@ -56,9 +63,10 @@ def _windows() -> Mapping[int, MaintenanceWindow]:
     return {one.partner_id: one for one in open_windows() if one.window.keeps_quiet(now)}
 
 
-def _why_not(link: Any, windows: Mapping[int, MaintenanceWindow]) -> str:
-    reasons = [*cancelling_notices(link)] if link.cancelling else []
-    if window := windows.get(link.partner_id):
+def _why_not(notices: Sequence[SafeString], window: MaintenanceWindow | None) -> str:
+    """`notices`: of what cancels its queue. `window`: the one of now."""
+    reasons = [*notices]
+    if window:
         until = markup.time_of(window.ends_at)
         reasons.append(format_html("Maintenance until {}: end its window first.", until))
     return format_html_join(" ", "{}", ((one,) for one in reasons))

@@ -1,6 +1,6 @@
 """A link whose queue is being cancelled, or may be: resumed now, it would send these messages."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField, Value
@@ -56,15 +56,23 @@ def is_cancelling(link: Any) -> bool:
 
 def cancelling_notices(link: OutboundLink) -> Sequence[SafeString]:
     """What runs, or is asked for, each with its page."""
-    jobs = BulkJob.objects.filter(_RUNNING, about=place_of(link)).order_by("pk")
-    asked = _open_requests().filter(partner=link.partner_id).order_by("pk")
-    return [
-        *(
-            format_html(_JOB, markup.link_to(one, f"Bulk job {one.pk}"), _left(one), one.total)
-            for one in jobs
-        ),
-        *(format_html(_REQUEST, markup.link_to(one, f"Request {one.pk}")) for one in asked),
-    ]
+    return notices_by_link([link])[link.pk]
+
+
+def notices_by_link(links: Collection[OutboundLink]) -> Mapping[int, Sequence[SafeString]]:
+    """By key of the link, the notices of each. Two statements."""
+    notices: dict[int, list[SafeString]] = {link.pk: [] for link in links}
+    if not links:
+        return notices
+    places = {place_of(link): link.pk for link in links}
+    for job in BulkJob.objects.filter(_RUNNING, about__in=places).order_by("pk"):
+        page = markup.link_to(job, f"Bulk job {job.pk}")
+        notices[places[job.about]].append(format_html(_JOB, page, _left(job), job.total))
+    partners: dict[int | None, int] = {link.partner_id: link.pk for link in links}
+    for asked in _open_requests().filter(partner__in=partners).order_by("pk"):
+        page = markup.link_to(asked, f"Request {asked.pk}")
+        notices[partners[asked.partner_id]].append(format_html(_REQUEST, page))
+    return notices
 
 
 def _left(job: BulkJob) -> int:

@@ -6,8 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -27,6 +28,7 @@ from msh.models import (
     Incident,
     OutboundLink,
     OutboundMessage,
+    place_of,
 )
 from msh.store.history import Actor
 from partners.models import Partner
@@ -352,6 +354,28 @@ def test_a_row_that_should_stay_suspended_is_not_ticked(
 
     confirm(supervisor, ticked="yes", keys=[maintained.there.pk])  # as the operator decides
     assert BulkItem.objects.get(job=BulkJob.objects.latest("pk")).key == maintained.there.pk
+
+
+def test_what_cancels_the_queues_of_all_listed_links_is_read_at_once(
+    supervisor: Client, suspended: list[World]
+) -> None:
+    def statements_with(cancelled: int) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            page = supervisor.get(NEW, {"action": "resume", "period": "3600"})
+        why_not = {row.key: row.why_not for row in page.context["rows"] if row.why_not}
+        assert why_not.keys() == {world.there.pk for world in suspended[:cancelled]}
+        for world in suspended[:cancelled]:
+            job = BulkJob.objects.get(about=place_of(world.link))
+            assert f"Bulk job {job.pk}" in why_not[world.there.pk]
+        return len(asked)
+
+    statements_with(0)
+    counts = []
+    for number, world in enumerate(suspended[:3], start=1):
+        last = OutboundMessage.objects.filter(link=world.link.pk).latest("pk").pk
+        cancel_queue(world.link, ANN, last, uuid4())
+        counts.append(statements_with(number))
+    assert len(set(counts)) == 1
 
 
 def test_of_too_many_to_tick_those_that_should_stay_suspended_are_left_out(

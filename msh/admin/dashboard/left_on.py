@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import F, Model, OuterRef, Subquery
+from django.db.models import F, Model, OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from msh.admin.framework import markup
@@ -24,7 +25,7 @@ from msh.models import (
     SettingChange,
 )
 from msh.protocol.alerts.maintenance import WindowState
-from msh.protocol.lane import OPERATOR
+from msh.protocol.lane import OPERATOR, LaneState
 from msh.store.operations.operator_actions import SWITCHED, Switch
 
 LONG = timedelta(days=1)
@@ -51,8 +52,24 @@ class LeftOn:
         return markup.ago(self.since) if self.since else "unknown"
 
 
-def left_on(request: HttpRequest) -> Sequence[LeftOn]:
-    """The longest first."""
+@dataclass(frozen=True, slots=True)
+class Others:
+    """How many of a kind are not listed, and the URL of the list that has them."""
+
+    count: int
+    what: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The longest first, and of each kind the number of the others."""
+
+    rows: Sequence[LeftOn]
+    others: Sequence[Others]
+
+
+def left_on(request: HttpRequest) -> Stopped:
     accept, resume_deliveries = ACCEPTING[1], DELIVERING[1]
     found = [
         *_switches(request, OutboundLink, Switch.ACCEPTS, "submissions are refused", accept),
@@ -61,7 +78,18 @@ def left_on(request: HttpRequest) -> Sequence[LeftOn]:
         *_consumers(request),
         *_windows(request),
     ]
-    return sorted(found, key=lambda one: one.since.timestamp() if one.since else 0)
+    rows = [one for one in found if isinstance(one, LeftOn)]
+    return Stopped(sorted(rows, key=_age), [one for one in found if isinstance(one, Others)])
+
+
+def _age(one: LeftOn) -> float:
+    return one.since.timestamp() if one.since else 0
+
+
+def _others(shown: QuerySet[Any], found: Sequence[object], what: str, url: str) -> Iterator[Others]:
+    """`found`: the first rows, one more than are shown. They are counted only if there is one."""
+    if len(found) > FIRST:
+        yield Others(shown.count() - FIRST, what, url)
 
 
 def _switches(
@@ -70,7 +98,7 @@ def _switches(
     switch: Switch,
     what: str,
     ends: ActionDialog[Any],
-) -> Iterator[LeftOn]:
+) -> Iterator[LeftOn | Others]:
     direction, event = SWITCHED[switch]
     turned = History.objects.filter(
         partner=OuterRef("partner"), direction=direction, subject="link", event=event
@@ -79,7 +107,11 @@ def _switches(
         **{f"partner__{switch.value}": False, "partner__moved__isnull": True}
     )
     last = Subquery(turned.values(what=JSONObject(at="at", actor="actor", detail="detail"))[:1])
-    for link in links.select_related("partner").annotate(turned=last).order_by("pk")[:FIRST]:
+    first = F("turned__at").asc(nulls_first=True)
+    known_links = links.select_related("partner").annotate(turned=last).order_by(first, "pk")
+    found = list(known_links[: FIRST + 1])
+    yield from _others(links, found, what, markup.list_url(model))
+    for link in found[:FIRST]:
         known = link.turned or {"at": "", "actor": "", "detail": ""}
         yield LeftOn(
             str(link.partner),
@@ -92,7 +124,7 @@ def _switches(
         )
 
 
-def _suspended() -> Iterator[LeftOn]:
+def _suspended() -> Iterator[LeftOn | Others]:
     """Not by a maintenance window: that ends it. What resumes them is in the table of suspended
     partners: a page does not have the same button twice."""
     windows = MaintenanceWindow.objects.filter(
@@ -102,7 +134,10 @@ def _suspended() -> Iterator[LeftOn]:
     )
     links = OutboundLink.objects.suspended().filter(suspended_for=OPERATOR)
     links = links.annotate(window=Subquery(windows.values("pk")[:1])).filter(window=None)
-    for link in links.select_related("partner").order_by("suspended_since")[:FIRST]:
+    found = list(links.select_related("partner").order_by("suspended_since")[: FIRST + 1])
+    url = markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED)
+    yield from _others(links, found, "sending is suspended", url)
+    for link in found[:FIRST]:
         by, _, reason = link.suspended_detail.partition(": ")
         yield LeftOn(
             str(link.partner),
@@ -114,10 +149,10 @@ def _suspended() -> Iterator[LeftOn]:
         )
 
 
-def _consumers(request: HttpRequest) -> Iterator[LeftOn]:
+def _consumers(request: HttpRequest) -> Iterator[LeftOn | Others]:
     if not request.user.has_perm("msh.view_consumer"):
         return
-    off = list(Consumer.objects.filter(enabled=False).order_by("name")[:FIRST])
+    off = list(Consumer.objects.filter(enabled=False).order_by("name"))
     if not off:
         return
     changes = SettingChange.objects.filter(
@@ -125,28 +160,38 @@ def _consumers(request: HttpRequest) -> Iterator[LeftOn]:
     )
     newest = changes.order_by("name", "-pk").distinct("name")
     by_name = {one.name: one for one in newest}
-    for one in off:
-        change = by_name.get(one.name)
-        yield LeftOn(
-            f"consumer {one.name}",
-            markup.page_url(one),
-            "switched off",
-            change.at if change else None,
-            change.actor if change else "",
-            change.reason if change else "",
-        )
+    rows = [_consumer(one, by_name.get(one.name)) for one in off]
+    yield from sorted(rows, key=_age)[:FIRST]
+    if len(rows) > FIRST:
+        yield Others(len(rows) - FIRST, "consumers switched off", markup.list_url(Consumer))
 
 
-def _windows(request: HttpRequest) -> Iterator[LeftOn]:
+def _consumer(one: Consumer, change: SettingChange | None) -> LeftOn:
+    """`change`: what switched it off."""
+    return LeftOn(
+        f"consumer {one.name}",
+        markup.page_url(one),
+        "switched off",
+        change.at if change else None,
+        change.actor if change else "",
+        change.reason if change else "",
+    )
+
+
+def _windows(request: HttpRequest) -> Iterator[LeftOn | Others]:
     if not request.user.has_perm("msh.view_maintenancewindow"):
         return
     running = MaintenanceWindow.objects.filter(state=WindowState.RUNNING)
     long = running.filter(ends_at__gt=F("starts_at") + LONG)
-    for one in long.select_related("partner").order_by("starts_at")[:FIRST]:
+    found = list(long.select_related("partner").order_by("starts_at")[: FIRST + 1])
+    url = markup.list_url(MaintenanceWindow, state__exact=WindowState.RUNNING)
+    yield from _others(long, found, "long maintenance windows", url)
+    for one in found[:FIRST]:
+        end = timezone.localdate(one.ends_at)
         yield LeftOn(
             str(one.partner),
             markup.page_url(one),
-            f"maintenance until {one.ends_at:%Y-%m-%d}, {(one.ends_at - one.starts_at).days} days",
+            f"maintenance until {end:%Y-%m-%d}, {(one.ends_at - one.starts_at).days} days",
             one.starts_at,
             one.planned_by,
             one.reason,

@@ -1,15 +1,17 @@
 """The dashboard lists what operators have stopped and nobody has started again."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils import timezone
 
+from msh.admin.dashboard import left_on
 from msh.admin.dashboard.left_on import LeftOn
 from msh.flows.operations import change_link
 from msh.models import (
@@ -18,6 +20,7 @@ from msh.models import (
     InboundLink,
     MaintenanceWindow,
     OutboundLink,
+    Preference,
     SettingChange,
 )
 from msh.protocol.alerts.maintenance import WindowState
@@ -35,7 +38,7 @@ OLE = Actor("ole", "wrong prices")
 
 
 def shown(client: Client) -> dict[str, LeftOn]:
-    return {one.what: one for one in client.get(PAGE).context["left_on"]}
+    return {one.what: one for one in client.get(PAGE).context["left_on"].rows}
 
 
 @pytest.fixture
@@ -127,6 +130,61 @@ def test_a_consumer_that_is_off_is_listed(operator: Client, administrator: Clien
     assert (one.by, one.reason) == ("root", "new prices")
     onlooker = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
     assert shown(onlooker) == {}
+
+
+def test_what_is_not_listed_is_counted_and_the_longest_is_listed(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_on, "FIRST", 1)
+    late, early, latest = (make_world() for _ in range(3))
+    now = timezone.now()
+    for number, one in enumerate((early, late, latest)):
+        change_link.open_links(one.there)
+        change_link.switch(one.there, Switch.ACCEPTS, on=False, actor=OLE)
+        MaintenanceWindow.objects.create(
+            partner=one.there, starts_at=now + timedelta(minutes=number),
+            ends_at=now + timedelta(days=9), state=WindowState.RUNNING, planned_by="ole",
+        )  # fmt: skip
+        change_link.suspend(one.there, OLE)
+    for name in ("zoe", "anna", "mia"):
+        consumer(ConsumerKind.PULL, name=name, action=name, enabled=False)
+        SettingChange.objects.create(
+            actor="root", what="changed", kind="Consumer", name=name,
+            before={"enabled": True}, after={"enabled": False}, reason="new prices",
+        )  # fmt: skip
+
+    page = operator.get(PAGE)
+
+    listed = sorted(one.name for one in page.context["left_on"].rows)
+    assert listed == ["consumer zoe", *[str(early.there)] * 3]
+    others = page.context["left_on"].others
+    assert [(one.count, reverse_of(one.url)) for one in others] == [
+        (2, ("msh_outboundlink_changelist", "")),
+        (2, ("msh_outboundlink_changelist", "state__exact=suspended")),
+        (2, ("msh_consumer_changelist", "")),
+        (2, ("msh_maintenancewindow_changelist", "state__exact=running")),
+    ]
+    assert page.content.decode().count(">2 more</a>") == 4
+    for one in others:
+        assert operator.get(one.url).status_code == 200
+
+
+def reverse_of(url: str) -> tuple[str, str]:
+    path, _, query = url.partition("?")
+    return resolve(path).url_name or "", query
+
+
+def test_the_end_of_a_window_is_a_date_of_the_users_zone(operator: Client, world: World) -> None:
+    Preference.objects.create(user=User.objects.get(username="ann"), time_zone="Pacific/Kiritimati")
+    MaintenanceWindow.objects.create(
+        partner=world.there,
+        starts_at=timezone.now(),
+        ends_at=datetime(2099, 12, 31, 12, tzinfo=UTC),
+        state=WindowState.RUNNING,
+        planned_by="ole",
+    )
+    (what,) = shown(operator)
+    assert what.startswith("maintenance until 2100-01-01, ")
 
 
 def test_a_consumer_that_was_never_on_is_listed_without_a_name(operator: Client) -> None:

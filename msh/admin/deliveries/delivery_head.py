@@ -70,11 +70,12 @@ def _replays(delivery: Delivery) -> list[tuple[str, object]]:
 def headline_of(delivery: Delivery) -> Headline:
     state = DeliveryState(delivery.state)
     sentence = _SENTENCES[state]
-    if actor := _decided_by(delivery):
+    decision = _decision(delivery)
+    if decision:
         sentence = _DECIDED[state]
     elif delivery.replay_of_id and not delivery.attempt:
         sentence = "The message is delivered to {consumer} again, in its turn."
-    elif state == DeliveryState.FAILED and not delivery.failures:
+    elif state == DeliveryState.FAILED and not delivery.failures and _runs_again(delivery):
         sentence = _AGAIN
     message = delivery.message
     resolver = format_html(_ASK, consumer=_consumer(delivery)) if delivery.consumer.resolver else ""
@@ -83,7 +84,7 @@ def headline_of(delivery: Delivery) -> Headline:
         "attempt": delivery.attempt,
         "message_id": markup.isolated(message.message_id),
         "resolver": resolver,
-        "actor": markup.in_words(actor),
+        "actor": markup.in_words(decision.actor if decision else ""),
     }
     behind = _behind(delivery)
     return Headline(
@@ -104,38 +105,54 @@ def headline_of(delivery: Delivery) -> Headline:
             ("Started", markup.time_of(delivery.started_at)),
             ("Ended", markup.time_of(delivery.ended_at)),
             ("Next attempt", markup.time_of(delivery.due)),
-            ("Behind it", _since(delivery)),
+            ("Behind it", _since(delivery.message, decision) if decision else ""),
             ("Last error", markup.verbatim(delivery.detail)),
         ],
         live=state in (DeliveryState.PROCESSING, DeliveryState.FAILED),
     )
 
 
-def _decided_by(delivery: Delivery) -> str:
-    """The operator whose decision ended it; empty if its application did."""
-    if delivery.state not in _DECIDED:
-        return ""
+def _events(delivery: Delivery) -> QuerySet[History]:
+    """Since its last attempt began."""
     message = delivery.message
     events = History.objects.filter(
         message_id=message.message_id, partner=message.link.partner_id, direction=Direction.IN
     )
+    return events.filter(at__gte=delivery.started_at).order_by("pk")
+
+
+def _decision(delivery: Delivery) -> History | None:
+    """What ended it, if that was an operator; None if its application did."""
+    if delivery.state not in _DECIDED:
+        return None
     name = "Replay" if delivery.replay_of_id else "Message"
-    ended = events.filter(
-        event__in=[f"{name}{what}" for what in ("Delivered", "Completed", "Rejected")],
-        at__gte=delivery.started_at,
-    ).order_by("pk")
-    actor = ended.values_list("actor", flat=True).first()
-    return "" if actor in (None, ITSELF.name) else str(actor)
+    ended = _events(delivery).filter(
+        event__in=[f"{name}{what}" for what in ("Delivered", "Completed", "Rejected")]
+    )
+    event = ended.first()
+    return None if event is None or event.actor == ITSELF.name else event
 
 
-def _since(delivery: Delivery) -> str:
-    """What became of the messages that waited for it."""
-    if delivery.state not in _DECIDED or delivery.replay_of_id or not delivery.ended_at:
+def _runs_again(delivery: Delivery) -> bool:
+    return _events(delivery).filter(event="RunAgainRequested").exists()
+
+
+def _since(message: InboundMessage, decision: History) -> str:
+    """What became of the messages that waited for the decision; a replay holds none."""
+    if decision.event.startswith("Replay"):
         return ""
-    later = _behind_it(delivery.message)
-    done = later.filter(delivered_at__gte=delivery.ended_at)[:MOST].count()
-    left = _waiting(delivery.message)[:MOST].count()
-    return f"{done} delivered since, {left} not delivered yet" if done or left else ""
+    behind = _behind_it(message).filter(
+        ordered_in=message.ordered_in_id, received_at__lte=decision.at
+    )
+    done = behind.filter(delivered_at__gte=decision.at)[: MOST + 1].count()
+    left = _waiting(message).filter(received_at__lte=decision.at)[: MOST + 1].count()
+    if not (done or left):
+        return ""
+    return f"{_at_most(done)} delivered since, {_at_most(left)} not delivered yet"
+
+
+def _at_most(count: int) -> str:
+    return str(count) if count <= MOST else f"more than {MOST}"
 
 
 def _consumer(delivery: Delivery) -> SafeString:

@@ -1,5 +1,6 @@
 """The page of a delivery says what is known, who waits for it and what to do."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
+from msh.admin.deliveries import delivery_head
+from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, InboundMessage
 from tests.admin.conftest import url, use
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
@@ -122,3 +124,43 @@ def test_what_runs_again_is_not_what_failed(operator: Client) -> None:
     page = page_of(operator, one)
     assert "has taken the message" in page
     assert 'hx-trigger="every 5s"' not in page
+
+
+def test_only_what_waited_for_a_decision_is_counted_behind_it(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what comes later, nor what is in the order of another conversation."""
+    one = refused(4)
+    other = InboundMessage.objects.latest("pk")
+    other.ordered_in = InboundConversation.objects.create(
+        link=other.link, agreement=other.agreement, conversation_id="another",
+        last_at=timezone.now(),
+    )  # fmt: skip
+    other.save(update_fields=["ordered_in"])
+    use(operator, "mark_completed", one, "they booked it by hand")
+    assert "0 delivered since, 2 not delivered yet" in page_of(operator, one)
+
+    InboundMessage.objects.filter(pk=one.message_id + 1).update(
+        received_at=timezone.now() + timedelta(minutes=1)
+    )
+    assert "0 delivered since, 1 not delivered yet" in page_of(operator, one)
+    InboundMessage.objects.update(received_at=one.started_at)
+    monkeypatch.setattr(delivery_head, "MOST", 1)
+    assert "0 delivered since, more than 1 not delivered yet" in page_of(operator, one)
+    InboundMessage.objects.update(state="delivered", delivered_at=timezone.now())
+    assert "more than 1 delivered since, 0 not delivered yet" in page_of(operator, one)
+    monkeypatch.setattr(delivery_head, "MOST", 2)
+    assert "2 delivered since, 0 not delivered yet" in page_of(operator, one)
+    assert "more than" not in page_of(operator, one)
+
+
+def test_what_its_application_took_held_nobody_up(operator: Client) -> None:
+    taken = delivery("completed")
+    InboundMessage.objects.update(state="delivered", delivered_at=timezone.now())
+
+    assert "delivered since" not in page_of(operator, taken)
+
+
+def test_a_failure_that_does_not_count_was_not_asked_for(operator: Client) -> None:
+    """Run again is said of who asked for it, after the attempt that is under way."""
+    assert "Run again was requested" not in page_of(operator, delivery("failed"))

@@ -34,7 +34,7 @@ from msh.models import (
     OutboundMessage,
 )
 from msh.protocol.kinds import DeliveryState
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import OPERATOR, LaneState
 
 _KEYS = {BulkAction.RESUME.value: "partner_id", BulkAction.REPLAY.value: "replay_of_id"}
 """The column of `_rows` that is the key of the item, if not the row id."""
@@ -65,12 +65,14 @@ def outcome(job: BulkJob) -> Outcome:
         rows=Count("pk"),
         open=Count("pk", filter=_is_open(job)),
         again=Count("pk", filter=_is_again(job)),
+        other=Count("pk", filter=_is_held(job)),
     )
-    helped = rows["rows"] - rows["open"] - rows["again"]
+    helped = rows["rows"] - rows["open"] - rows["again"] - rows["other"]
     if job.action == BulkAction.RESUME:
         words = (
             f"Now: {helped} up, {rows['open']} sent and not acknowledged yet,"
-            f" {rows['again']} suspended again."
+            f" {rows['again']} suspended again"
+            + (f", {rows['other']} suspended for another reason." if rows["other"] else ".")
         )
     elif job.action == BulkAction.CANCEL:
         words = f"Now: {helped} cancelled."
@@ -98,9 +100,11 @@ def results(job: BulkJob) -> Table:
 
 
 def with_suspended_again(jobs: QuerySet[BulkJob]) -> QuerySet[BulkJob]:
-    """With how many of the links that each has resumed are suspended now; None of other jobs."""
+    """With how many of the links that each has resumed are suspended again; None of other jobs."""
     resumed = BulkItem.objects.filter(job=OuterRef(OuterRef("pk")), done=True).values("key")
-    suspended = OutboundLink.objects.filter(state=LaneState.SUSPENDED, partner__in=resumed)
+    suspended = OutboundLink.objects.filter(
+        _suspended_again(OuterRef("started_at")), partner__in=resumed
+    )
     counted = suspended.order_by().values("state").annotate(count=Count("pk")).values("count")
     of_resume = When(action=BulkAction.RESUME, then=Coalesce(Subquery(counted), 0))
     return jobs.annotate(suspended_again=Case(of_resume, output_field=IntegerField()))
@@ -130,10 +134,23 @@ def _is_open(job: BulkJob) -> Q:
 
 def _is_again(job: BulkJob) -> Q:
     if job.action == BulkAction.RESUME:
-        return Q(state=LaneState.SUSPENDED)
+        return _suspended_again(job.started_at)
     if job.action == BulkAction.CANCEL:
         return Q(pk=None)
     return Q(state__in=_AGAIN)
+
+
+def _suspended_again(since: object) -> Q:
+    """By the MSH; not by an operator or a maintenance window."""
+    suspended = Q(state=LaneState.SUSPENDED, suspended_since__gte=since)
+    return suspended & ~Q(suspended_for=OPERATOR)
+
+
+def _is_held(job: BulkJob) -> Q:
+    """Suspended, and not because the job was in vain."""
+    if job.action == BulkAction.RESUME:
+        return Q(state=LaneState.SUSPENDED) & ~_is_again(job)
+    return Q(pk=None)
 
 
 def _now(job: BulkJob, keys: Sequence[int]) -> Mapping[int, str]:
@@ -161,7 +178,8 @@ def _state_of_link(link: Any, job: BulkJob) -> str:
         cause = cause_of_link(link)
         after = format_duration(job.started_at, link.suspended_since)
         what = cause.what if cause else link.suspended_for
-        text = f"suspended again after {after}"
+        again = link.suspended_for != OPERATOR and link.suspended_since >= job.started_at
+        text = f"suspended again after {after}" if again else "suspended"
         page = markup.link_to(link, what)
         answer = markup.verbatim((link.last_answer or {}).get("detail", ""))
         return format_html("{} {}: {}", markup.badge(text, "danger"), page, answer)

@@ -149,3 +149,24 @@ def test_the_reason_of_an_operator_is_previewed_and_not_the_last_answer(
     page = supervisor.get(NEW, {"action": "resume", "period": "0"}).content.decode()
 
     assert "bob: they move" in page
+
+
+def test_whom_somebody_else_suspended_was_not_suspended_again(supervisor: Client) -> None:
+    """An operator or a maintenance window; they are not up either."""
+    links = suspended_partners(3, UNAUTHORIZED)
+    start(supervisor, supervisor.get(NEW, BY_CAUSE), [one.partner_id for one in links], BY_CAUSE)
+    bulk_jobs.run()
+    job = BulkJob.objects.get()
+    change_link.suspend(links[0].partner, Actor("bob", "they move"))
+    OutboundLink.objects.filter(pk=links[1].pk).update(
+        state="suspended", due=None, unsent=False, suspended_for=IncidentKind.RETRIES_SPENT,
+        suspended_since=job.started_at - timedelta(seconds=1),
+    )  # fmt: skip
+
+    (listed,) = supervisor.get(reverse("admin:msh_bulkjob_changelist")).context["cl"].result_list
+    assert listed.suspended_again == 0
+    page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
+    text = page.content.decode()
+    assert "0 suspended again, 2 suspended for another reason." in text
+    assert "Now: 0 up, 1 sent and not acknowledged yet" in text
+    assert "suspended again after" not in text

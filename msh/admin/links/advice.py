@@ -46,6 +46,7 @@ _NEEDS = {
     Help.MESSAGE: (("msh.view_outboundmessage",), "view the message"),
 }
 """The permissions of each, and what it is to do."""
+_ACTIONS = {Help.RESUME: link_actions.RESUME, Help.RESYNCHRONISE: link_actions.RESYNCHRONISE}
 _SECTIONS = {
     "credentials": setup.AUTHENTICATION,
     "address": setup.DESTINATION,
@@ -78,12 +79,13 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`ask`: whom, if this user may not do what helps first."""
+    """`ask`: whom, if this user may not do what helps first; `asked`: that, if it is an action."""
 
     text: str
     runbook: str
     jumps: Sequence[Jump]
     ask: str
+    asked: object = None
 
 
 def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
@@ -148,7 +150,11 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     others = _other_partner(link, cause)
     text = " ".join([*told, *others, advice, *_kept_credential(link, cause)])
     return Advice(
-        text, runbook_url(cause), list(_jumps(link, cause, request)), _ask(cause, request)
+        text,
+        runbook_url(cause),
+        list(_jumps(link, cause, request)),
+        _ask(cause, request),
+        _ACTIONS.get(cause.helps[0]),
     )
 
 

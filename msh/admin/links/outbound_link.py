@@ -156,10 +156,10 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, object]:
         link: OutboundLink = row
-        view = view_of(link)
+        view, advice = view_of(link), advice_on(link, request)
         shown = {
             "facts": view.facts,
-            "advice": advice_on(link, request),
+            "advice": advice,
             "windows": maintenance.windows_of(request, link.partner_id),
             "cancelling": cancelling_notices(link),
             "queue": self.queue(link),
@@ -168,6 +168,9 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
             "growth": growth(link.partner_id, row.queued, moves=_moves(link)),
             "live": bool(row.queued) or link.state != LaneState.IDLE,
         }
+        if advice and advice.ask and advice.asked:  # said once: with the advice
+            others = [one for one in self.operator_actions if one.action is not advice.asked]
+            shown["withheld"] = self.withheld(request, link, others)
         return _situation(link) | shown | view.context(link)
 
     def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:

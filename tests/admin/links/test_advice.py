@@ -92,6 +92,8 @@ def test_numbers_out_of_sync_are_resynchronised_and_not_resumed(
     page = page_of(operator, world)
     assert filled(page) == []
     assert "to resynchronise: ask a user with the role Supervisor" in page.content.decode()
+    assert "Cancel" in str(page.context["withheld"])
+    assert "Resynchronise" not in str(page.context["withheld"]), "the advice has said it"
 
 
 GAP = "204 No Content: number 22 came, 13 to 21 missing: expected 13"

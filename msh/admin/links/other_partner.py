@@ -10,7 +10,12 @@ from partners.models import Partner
 _OF_ANOTHER = (ANSWERS[Answer.CREDENTIALS], ANSWERS[Answer.ADDRESS])
 """Causes of refusals that an MSH also gives to a message for another one."""
 _WORD = re.compile(r"[\w-]{3,63}")
-"""What may be the name of a partner."""
+_NAMED = re.compile(
+    r"""["'`“«]([\w-]{3,63})["'`”»]|\b(?:partner|party|this is)[:=\s]+["'`“«]?([\w-]{3,63})""",
+    re.IGNORECASE,
+)
+"""What is meant as a name: in quotes, or after a word that says so. "address" and "gateway" may be
+names of partners too."""
 
 
 def may_be_of_another(cause: Cause) -> bool:
@@ -20,10 +25,14 @@ def may_be_of_another(cause: Cause) -> bool:
 def partners_named(answers: Mapping[str, str]) -> Mapping[str, str]:
     """By partner, the other partner that its answer names, if it does not name itself. `answers`:
     text by name of the partner. One statement."""
-    words = {name: set(_WORD.findall(text)) for name, text in answers.items()}
+    words = {
+        name: {one for pair in _NAMED.findall(text) for one in pair if one}
+        for name, text in answers.items()
+        if name not in _WORD.findall(text)
+    }
     others: set[str] = set().union(*words.values())
     known = set(Partner.objects.filter(name__in=others).values_list("name", flat=True))
-    found = {name: sorted(said & known) for name, said in words.items() if name not in said}
+    found = {name: sorted(said & known) for name, said in words.items()}
     return {name: named[0] for name, named in found.items() if named}
 
 

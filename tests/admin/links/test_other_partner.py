@@ -38,6 +38,24 @@ def test_a_refusal_that_names_another_partner_says_so(operator: Client) -> None:
     assert hint in page.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("unknown sender at this gateway", False),
+        ("gateway: not authorised", False),
+        ("sender is not known to 'gateway'", True),
+        ("Party: gateway does not know you", True),
+        ("you have reached partner gateway", True),
+    ],
+)
+def test_a_word_that_is_also_a_name_is_not_a_partner(
+    operator: Client, answer: str, named: bool
+) -> None:
+    refused_by("gateway", "no")
+    page = page_of(operator, refused_by("aldgate", answer)).content.decode()
+    assert ("names partner gateway" in page) is named
+
+
 def test_another_failure_names_nobody(operator: Client) -> None:
     refused_by("eldridge", "no")
     down = silent_world(503, "503 eldridge is in maintenance")

@@ -115,7 +115,6 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_filter = (("state", ChoicesDropdownFilter), ("partner", RelatedDropdownFilter))
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
-    when_empty = "Plan maintenance is above, and on the page of each partner."
     list_before_template = "admin/msh/links/maintenance_plan_link.html"
     operator_actions = (END,)
     fields = (
@@ -131,6 +130,12 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
         plan = self.admin_site.admin_view(self.plan)
         urls: list[URLPattern] = super().get_urls()
         return [path("plan/", plan, name="msh_maintenancewindow_plan"), *urls]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        shown: Any = super().get_changelist_instance(request)
+        if PLAN.is_permitted(request):
+            shown.when_empty = "Plan maintenance is above, and on the page of each partner."
+        return shown
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None

@@ -8,10 +8,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh import roles
 from msh.flows.operations import watch
 from msh.flows.operations.change_link import open_links
 from msh.models import MaintenanceWindow, OutboundLink
-from tests.admin.conftest import address, messages_of, url, use
+from tests.admin.conftest import address, client_with_role, messages_of, url, use
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +51,13 @@ def test_window_is_planned_shown_and_ended(operator: Client, world: World) -> No
     window.refresh_from_db()
     assert (window.state, window.ended_by, world.link.state) == ("ended", "ann", "idle")
     assert "planned by" not in operator.get(page).content.decode()
+
+
+def test_an_empty_list_leads_only_who_may_plan_to_a_plan(operator: Client) -> None:
+    viewer = client_with_role("vera", roles.VIEWER)
+    pages = [one.get(url(MaintenanceWindow, "changelist")) for one in (operator, viewer)]
+    said = ["Plan maintenance is above" in page.content.decode() for page in pages]
+    assert said == [True, False]
 
 
 def test_a_window_that_suspended_a_link_is_to_be_ended(operator: Client, world: World) -> None:

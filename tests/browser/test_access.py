@@ -199,3 +199,13 @@ def test_the_first_tab_leads_to_the_content(console: Console) -> None:
     links = page.get_by_role("navigation").get_by_role("link")
     expect(links.filter(has_text="Incidents")).to_have_accessible_name(re.compile("^Incidents"))
     expect(page.get_by_role("button", name="Show or hide the navigation").first).to_be_visible()
+
+
+def test_links_to_wrong_fields_are_told_by_more_than_colour(console: Console) -> None:
+    page = console.open("Administrator")
+    page.goto(console.at("msh_keyrule_add"))
+    page.evaluate("for (const form of document.forms) form.noValidate = true")
+    page.get_by_role("button", name="Save", exact=True).click()
+    link = page.locator(".errornote .text-link").first
+    expect(link).to_have_css("text-decoration-line", "underline")
+    assert [one for one in violations("errors", page) if "link-in-text-block" in one] == []

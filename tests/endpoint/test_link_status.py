@@ -137,7 +137,7 @@ def test_partner_without_status_is_named_with_the_cure(
     partner.address = address
     with pytest.raises(NoStatus, match=why) as problem:
         enquire(partner)
-    assert "--last N --last-id ID" in str(problem.value)
+    assert "Ask its operator for the last number and MessageId" in str(problem.value)
 
 
 def test_a_partner_that_is_no_msh_of_this_product(partner: Partner) -> None:

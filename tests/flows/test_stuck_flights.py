@@ -182,7 +182,7 @@ def test_history_before_the_limit_is_not_read_if_nothing_counts_it(counts: bool)
         cursor.execute("SELECT brin_summarize_new_values('history_at')")
     assert stuck() == [sky.partner.pk]
     (call,) = statements_of(lambda: find_unmoved_flights(HOUR, 50))
-    assert cost_of(call) < 10_000
+    assert cost_of(call) < 20_000  # 40,000 if all is read
     note_acknowledgment(sky, 30)
     assert stuck() == []
 

@@ -1,5 +1,6 @@
 """What is told, and done, when the numbers of two MSHs are out of sync."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msh.protocol.events import Numbered
-from msh.protocol.link_status import LinkStatus
+from msh.protocol.link_status import LinkStatus, as_typed, of_typed
 from msh.protocol.resynchronisation import Arriving, Repair, Run, Sent, arriving, plan
 
 LAST = 999_999_999
@@ -269,3 +270,8 @@ def test_message_in_flight_to_us_comes_first() -> None:
     verdict, text = arriving(42, status, has_in_flight=False)
     assert verdict is Arriving.WE_LACK
     assert "we lack 42 to 44" in text
+
+
+def test_what_an_operator_typed_is_kept_as_values_of_json() -> None:
+    typed = LinkStatus(7, "last", known={"last": True, "other": False})
+    assert of_typed(json.loads(json.dumps(as_typed(typed)))) == typed

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.protocol.alerts.maintenance import Window, WindowAct, WindowState
+from msh.protocol.alerts.maintenance import LONG, Window, WindowAct, WindowState
 
 START = datetime(2026, 11, 23, 20, tzinfo=UTC)
 END = START + timedelta(hours=2)
@@ -48,3 +48,8 @@ def test_windows_overlap(
     state: WindowState, starts: datetime, ends: datetime, overlaps: bool
 ) -> None:
     assert Window(state, START, END).overlaps(starts, ends) == overlaps
+
+
+def test_long_window() -> None:
+    assert not Window(PLANNED, START, START + LONG).is_long
+    assert Window(PLANNED, START, START + LONG + SECOND).is_long

@@ -183,6 +183,12 @@ def test_presence(agreed: str, right: bool, there: bool) -> None:
 
 
 @pytest.mark.requirement("EB-031")
+def test_signed_acknowledgment_is_not_promised() -> None:
+    """EB-043"""
+    asks = replace(MESSAGE, ack_requested=(AckRequested(signed=True),))
+    assert codes(ruling(asks)) == ["Inconsistent"]
+
+
 def test_roles() -> None:
     roles = replace(AGREED, their_role="Buyer", our_role="Seller")
     theirs, ours = replace(HEADER.from_party, role="Buyer"), replace(HEADER.to_party, role="Bank")

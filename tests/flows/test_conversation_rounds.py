@@ -23,7 +23,7 @@ from msh.store.flights.flights import Flights
 from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
 
-from .byhand import PLENTY, Carrying, KeepingCarrier
+from .byhand import PLENTY, Carrying
 from .flying import REFUSED, Sky, make_sky
 from .test_conversations_out import WRONG, begun, ids, of, orders, state_of, submit
 
@@ -35,13 +35,6 @@ ANN = Actor("ann", "she says so")
 @pytest.fixture
 def sky() -> Sky:
     return make_sky(ordered=True)
-
-
-@pytest.fixture
-def loop() -> SendingLoop:
-    loop = SendingLoop()
-    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
-    return loop
 
 
 def taken(loop: SendingLoop) -> list[str]:

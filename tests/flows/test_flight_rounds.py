@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from msh.flows import wake_up as wake_ups
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.sending import fly
 from msh.flows.sending.sending_loop import SendingLoop
@@ -19,25 +18,6 @@ from .flying import make_sky
 from .world import make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Names]]:
-    """What was asked for, instead of being sent."""
-    asked: list[dict[WakeUp, Names]] = []
-
-    class Messenger:
-        send = asked.append
-
-    monkeypatch.setattr(wake_ups, "_messenger", Messenger)
-    return asked
-
-
-@pytest.fixture
-def loop() -> SendingLoop:
-    loop = SendingLoop()
-    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
-    return loop
 
 
 def carrier_of(loop: SendingLoop) -> KeepingCarrier:

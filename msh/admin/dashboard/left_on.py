@@ -28,7 +28,7 @@ from msh.protocol.alerts.maintenance import WindowState
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.store.operations.operator_actions import SWITCHED, Switch
 
-LONG = timedelta(days=1)
+SHOWN_AFTER = timedelta(days=1)
 """A window that lasts longer than this is shown while it runs."""
 FIRST = 20
 """Of each kind."""
@@ -182,7 +182,7 @@ def _windows(request: HttpRequest) -> Iterator[LeftOn | Others]:
     if not request.user.has_perm("msh.view_maintenancewindow"):
         return
     running = MaintenanceWindow.objects.filter(state=WindowState.RUNNING)
-    long = running.filter(ends_at__gt=F("starts_at") + LONG)
+    long = running.filter(ends_at__gt=F("starts_at") + SHOWN_AFTER)
     found = list(long.select_related("partner").order_by("starts_at")[: FIRST + 1])
     url = markup.list_url(MaintenanceWindow, state__exact=WindowState.RUNNING)
     yield from _others(long, found, "long maintenance windows", url)

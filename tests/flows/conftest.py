@@ -1,0 +1,28 @@
+"""A sending loop whose POSTs are kept, and the wake-ups that flows ask for."""
+
+import pytest
+
+from msh.flows import wake_up as wake_ups
+from msh.flows.names import Names
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp
+from tests.flows.byhand import KeepingCarrier
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Names]]:
+    """What was asked for, instead of being sent."""
+    asked: list[dict[WakeUp, Names]] = []
+
+    class Messenger:
+        send = asked.append
+
+    monkeypatch.setattr(wake_ups, "_messenger", Messenger)
+    return asked
+
+
+@pytest.fixture
+def loop() -> SendingLoop:
+    loop = SendingLoop()
+    loop.carrier = KeepingCarrier()  # type: ignore[assignment]
+    return loop

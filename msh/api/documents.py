@@ -205,7 +205,7 @@ class WindowDocument(serializers.ModelSerializer[MaintenanceWindow]):
         model = MaintenanceWindow
         fields = [
             *("id", "partner", "state", "starts_at", "ends_at", "reason", "planned_by"),
-            *("planned_at", "ended_at", "ended_by", "outcome"),
+            *("planned_at", "resume_suspended", "ended_at", "ended_by", "outcome"),
         ]
 
 

@@ -118,6 +118,10 @@ its own, as `ResolveView` and `PlanView`."""
 class WindowForm(Reason):
     starts_at = moment("When sending is suspended; default: now.")
     ends_at = moment("When it resumes: at most 31 days later.", required=True)
+    resume_suspended = serializers.BooleanField(
+        default=False,
+        help_text="Resume a link at the end too that was suspended when the window began.",
+    )
 
 
 @partial(documented, "plan_maintenance")
@@ -129,8 +133,8 @@ class PlanView(RowActionView):
     status = 201
 
     def act(self, row: OutboundLink, by: Actor, form: Mapping[str, Any]) -> MaintenanceWindow:
-        times = {"starts_at": form.get("starts_at"), "ends_at": form["ends_at"]}
-        window: MaintenanceWindow = self.action.flow(row.partner, by, **times)
+        wanted = {name: form.get(name) for name in ("starts_at", "ends_at", "resume_suspended")}
+        window: MaintenanceWindow = self.action.flow(row.partner, by, **wanted)
         return fresh(window)
 
 

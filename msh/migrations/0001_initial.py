@@ -513,6 +513,7 @@ class Migration(migrations.Migration):
                 ('planned_by', models.CharField(max_length=150)),
                 ('planned_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('state', models.CharField(choices=[('planned', 'planned'), ('running', 'running'), ('ended', 'ended'), ('cancelled', 'cancelled'), ('missed', 'missed')], db_default='planned', default=msh.protocol.alerts.maintenance.WindowState['PLANNED'], max_length=9)),
+                ('resume_suspended', models.BooleanField(db_default=False, default=False)),
                 ('suspended_since', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('ended_by', models.CharField(blank=True, db_default='', default='', max_length=150)),

@@ -257,8 +257,10 @@ class MaintenanceWindow(models.Model):
         default=WindowState.PLANNED,
         db_default=WindowState.PLANNED.value,
     )
+    resume_suspended = models.BooleanField(default=False, db_default=False)
+    """Whether it also resumes a link that was suspended when it began."""
     suspended_since = models.DateTimeField(null=True, blank=True)
-    """The suspension that it began: it resumes no other one."""
+    """The suspension that it began, or took over: it resumes no other one."""
     ended_at = models.DateTimeField(null=True, blank=True)
     ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     outcome = models.TextField(blank=True, default="", db_default="")

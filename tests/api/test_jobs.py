@@ -50,7 +50,7 @@ def test_a_window_is_planned_listed_and_ended(token: Tokens) -> None:
         "starts_at": operator.get("maintenance").json["results"][0]["starts_at"],
         "ends_at": planned.json["ends_at"], "reason": planned.json["reason"],
         "planned_by": operator.name, "planned_at": planned.json["planned_at"],
-        "ended_at": None, "ended_by": "", "outcome": "",
+        "resume_suspended": False, "ended_at": None, "ended_by": "", "outcome": "",
     }  # fmt: skip
     assert (window.starts_at, window.ends_at) == (soon, later)
     assert_problem(operator.post(path, {**WHY, **times}), 409, "has a window from")

@@ -60,8 +60,8 @@ _ENTER_AGAIN = (
 )
 _THEN_RESUME = "Resume when that is done: the same bytes are sent again."
 _IN_MAINTENANCE = (
-    "A maintenance window has suspended the link, and resumes it at its end. If the maintenance is"
-    " over, end the window: sending resumes, and operators are called about the partner again."
+    "A maintenance window is running, and resumes the link at its end. If the maintenance is over,"
+    " end the window: sending resumes, and operators are called about the partner again."
 )
 
 

@@ -1,86 +1,50 @@
 """Maintenance windows: planned on the page of a link, listed, and ended."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.pages import ReadOnlyAdmin
-from msh.admin.framework.time_zone import LocalTimeField
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
+from msh.flows.operations.alerts.maintenance import STAYS_SUSPENDED
+from msh.flows.operations.inspection.answers import answer_of
+from msh.flows.operations.inspection.causes import cause_of
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import OPEN, WindowState
+from msh.protocol.lane import LaneState
 from msh.store.history import Actor
-from partners.models import Partner
 
-_DURATIONS = {"": "-", "30": "30 minutes", "60": "1 hour", "120": "2 hours", "480": "8 hours"}
-"""By minutes."""
-
-
-class WindowForm(ReasonForm):
-    """Suspended now if no beginning is entered. The end is a time or follows from a duration."""
-
-    starts_at = LocalTimeField(label="Suspend from", required=False)
-    lasts = forms.ChoiceField(
-        label="Resume after",
-        choices=list(_DURATIONS.items()),
-        required=False,
-        widget=UnfoldAdminSelectWidget(),
-    )
-    ends_at = LocalTimeField(label="or resume at", required=False)
-
-    field_order: Sequence[str] = ("starts_at", "lasts", "ends_at", "reason")
-
-    def __init__(self, *data: object, **options: object) -> None:
-        super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
-        self.fields["starts_at"].widget.attrs["autofocus"] = True
-        self.fields["reason"].widget.attrs.pop("autofocus", None)
-        now = timezone.now()
-        zone = f"time zone {timezone.get_current_timezone_name()}, where it is {_local(now)}."
-        self.fields["starts_at"].help_text = f"Empty: now. Date and time (24 hours), {zone}"
-        self.fields["ends_at"].help_text = f"Date and time (24 hours), {zone}"
-
-    def clean(self) -> dict[str, object]:
-        cleaned = super().clean() or self.cleaned_data
-        lasts = cleaned.pop("lasts", "")
-        if self.errors:
-            return cleaned
-        if bool(lasts) == bool(cleaned.get("ends_at")):
-            self.add_error("ends_at", "Select a duration or enter a time: one of them.")
-        elif lasts:
-            begins = cleaned.get("starts_at") or timezone.now()
-            cleaned["ends_at"] = begins + timedelta(minutes=int(lasts))
-        return cleaned
-
-
-class SeveralForm(WindowForm):
-    partners = forms.ModelMultipleChoiceField(
-        Partner.objects.filter(moved__isnull=True), widget=UnfoldAdminSelectMultipleWidget()
-    )
-
-    field_order = ("partners", *WindowForm.field_order)
+from .maintenance_form import SeveralForm, WindowForm, local
 
 
 class Plan(ActionDialog[OutboundLink]):
     action = link_actions.PLAN_MAINTENANCE
     icon = "event_busy"
     form = WindowForm
+
+    def consequence(self, row: OutboundLink) -> str:
+        consequence = super().consequence(row)
+        if row.state != LaneState.SUSPENDED or row.suspended_since is None:
+            return consequence
+        cause = cause_of(row.suspended_for, answer_of(row.suspended_detail)).what
+        return (
+            f"{consequence}\n\nThe link is suspended now, since {local(row.suspended_since)}:"
+            f" {cause}. It stays suspended at the end of the window, unless you choose below that"
+            " it is resumed too."
+        )
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
         window = self.action.flow(row.partner, actor, **form.action_fields)
@@ -99,7 +63,7 @@ class End(ActionDialog[MaintenanceWindow]):
         if row.state == WindowState.PLANNED:
             return f"The window is cancelled: sending to {row.partner} is not suspended by it."
         if row.suspended_since is None:
-            return "The window ends now. The link was suspended before it, and stays so."
+            return "The window ends now. The link was suspended before it, and stays suspended."
         return (
             f"The window ends now, and sending to {row.partner} resumes: the message in flight is"
             " sent again, then the queue. Operators are called about the partner again."
@@ -238,15 +202,15 @@ def going_on(link: OutboundLink) -> str:
     if window is None:
         return ""
     return (
-        f" The maintenance window goes on until {_local(window.ends_at)}: nobody is called about"
+        f" The maintenance window goes on until {local(window.ends_at)}: nobody is called about"
         f" {link.partner} before its end. End the window instead, if the maintenance is over."
     )
 
 
 def _planned(window: MaintenanceWindow) -> str:
     return (
-        f"Partner {window.partner}: maintenance is planned from {_local(window.starts_at)} to"
-        f" {_local(window.ends_at)}.{_too_long(window)}"
+        f"Partner {window.partner}: maintenance is planned from {local(window.starts_at)} to"
+        f" {local(window.ends_at)}.{_too_long(window)}"
     )
 
 
@@ -270,13 +234,15 @@ def windows_of(request: HttpRequest, partner_id: int) -> Sequence[SafeString]:
 def _sentence(window: MaintenanceWindow) -> SafeString:
     shown = (
         '<a href="{}" class="text-link">Maintenance</a> {} from {} to {}, planned by {}: {} Nobody'
-        " is called about this partner meanwhile."
+        " is called about this partner meanwhile.{}"
     )
     times = markup.time_of(window.starts_at), markup.time_of(window.ends_at)
     by = markup.in_words(window.planned_by), markup.in_words(f"{window.reason.rstrip('.')}.")
-    return format_html(shown, markup.page_url(window), state_badge(window), *times, *by)
+    then = _of_suspended(window)
+    return format_html(shown, markup.page_url(window), state_badge(window), *times, *by, then)
 
 
-def _local(at: datetime) -> str:
-    shown = f"{timezone.localtime(at):%Y-%m-%d %H:%M %Z}"
-    return shown if shown.endswith("UTC") else f"{shown} ({at.astimezone(UTC):%H:%M} UTC)"
+def _of_suspended(window: MaintenanceWindow) -> str:
+    if window.state == WindowState.RUNNING:
+        return "" if window.suspended_since else f" {STAYS_SUSPENDED}"
+    return " It also resumes a link that is suspended before." if window.resume_suspended else ""

@@ -154,15 +154,15 @@ PLAN_MAINTENANCE = OperatorAction(
     " in between.",
     effect="Sending to {partner} is suspended at the beginning and resumed at the end, in your"
     " name and with your reason. Operators are not called about {partner} in between; an"
-    " incident that is still open at the end is announced then. A link that is already"
-    " suspended at the beginning is not resumed. Messages from {partner} are received as"
-    " usual.",
+    " incident that is still open at the end is announced then. Messages from {partner} are"
+    " received as usual.",
     done="maintenance planned",
     permissions=(*_permissions("suspend"), "msh.resume_outboundlink"),
     flow=maintenance.plan,
     parameters=(
         Parameter("starts_at", "when sending is suspended"),
         Parameter("ends_at", "when it resumes"),
+        Parameter("resume_suspended", "resume a link too that was suspended before"),
     ),
 )
 

@@ -27,12 +27,13 @@ def lock_partner(partner: Partner) -> None:
 
 
 def insert_window(
-    partner: Partner, starts_at: datetime, ends_at: datetime, actor: Actor
+    partner: Partner, starts_at: datetime, ends_at: datetime, resume_suspended: bool, actor: Actor
 ) -> MaintenanceWindow:
     return MaintenanceWindow.objects.create(
         partner=partner,
         starts_at=starts_at,
         ends_at=ends_at,
+        resume_suspended=resume_suspended,
         reason=actor.reason,
         planned_by=actor.name,
     )

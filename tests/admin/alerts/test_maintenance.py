@@ -53,6 +53,24 @@ def test_window_is_planned_shown_and_ended(operator: Client, world: World) -> No
     assert "planned by" not in operator.get(page).content.decode()
 
 
+@pytest.mark.parametrize(("chosen", "state"), [(False, "suspended"), (True, "idle")])
+def test_a_suspended_link_is_resumed_at_the_end_if_chosen(
+    operator: Client, world: World, chosen: bool, state: str
+) -> None:
+    use(operator, "suspend", world.link, "they asked for it")
+    dialog = operator.get(address("plan_maintenance", world.link)).content.decode()
+    assert "It stays suspended at the end of the window, unless you choose below" in dialog
+    ticked = {"resume_suspended": "on"} if chosen else {}
+    use(operator, "plan_maintenance", world.link, lasts="30", **ticked)
+    watch.follow_maintenance()
+
+    page = operator.get(url(OutboundLink, "change", world.link.pk)).content.decode()
+    assert ("this window does not resume it" in page) is not chosen
+    assert ("A maintenance window is running, and resumes the link at its end" in page) is chosen
+    use(operator, "end", MaintenanceWindow.objects.get())
+    assert world.link.state == state
+
+
 def test_an_empty_list_leads_only_who_may_plan_to_a_plan(operator: Client) -> None:
     viewer = client_with_role("vera", roles.VIEWER)
     pages = [one.get(url(MaintenanceWindow, "changelist")) for one in (operator, viewer)]

@@ -90,6 +90,24 @@ def test_link_that_was_suspended_before_is_not_resumed() -> None:
     assert window.outcome == "The link was already suspended, so this window does not resume it."
 
 
+def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
+    """One suspended for a fault in between too: it was chosen for whatever suspends the link."""
+    world = make_world()
+    now = timezone.now()
+    change_link.suspend(world.there, BOB)
+    maintenance.plan(
+        world.there, ANN, starts_at=now - HOUR, ends_at=now + HOUR, resume_suspended=True
+    )
+    clock()
+    window = MaintenanceWindow.objects.get()
+    assert (window.state, window.suspended_since) == ("running", world.link.suspended_since)
+    ends_now(window)
+    clock()
+    window.refresh_from_db()
+    assert (window.state, world.link.state) == ("ended", "idle")
+    assert window.outcome.endswith("this window resumes it, as planned. Resumed.")
+
+
 def test_suspension_that_is_not_of_the_window_is_not_resumed() -> None:
     """An operator resumed in the window, and suspended again by hand."""
     world = make_world()

@@ -27,13 +27,21 @@ from partners.models import Partner
 logger = logging.getLogger(__name__)
 
 LONGEST = timedelta(days=31)
+STAYS_SUSPENDED = "The link was already suspended, so this window does not resume it."
+TAKEN_OVER = "The link was already suspended; this window resumes it, as planned."
 
 
 def plan(
-    partner: Partner, actor: Actor, *, starts_at: datetime | None = None, ends_at: datetime
+    partner: Partner,
+    actor: Actor,
+    *,
+    starts_at: datetime | None = None,
+    ends_at: datetime,
+    resume_suspended: bool = False,
 ) -> MaintenanceWindow:
     """A window that has begun already begins at the next look; None: now, by the clock of the
-    database. Raises NotPossible."""
+    database. `resume_suspended`: it also resumes a link that is suspended when it begins. Raises
+    NotPossible."""
     change_link.open_links(partner)
     with transaction.atomic():
         now = read_clock()
@@ -52,7 +60,7 @@ def plan(
                     f" {_utc(other.starts_at)} to {_utc(other.ends_at)}, planned by"
                     f" {other.planned_by}. Choose other times, or end that window first."
                 )
-        return insert_window(partner, starts_at, ends_at, actor)
+        return insert_window(partner, starts_at, ends_at, resume_suspended, actor)
 
 
 def end(window: MaintenanceWindow, actor: Actor) -> None:
@@ -90,14 +98,16 @@ def _begin(window: MaintenanceWindow) -> None:
     why = f"maintenance window {window.pk} until {_utc(window.ends_at)}: {window.reason}"
     try:
         change_link.suspend(window.partner, Actor(window.planned_by, why))
+        outcome = "Suspended."
     except NotPossible:
-        why_not = "The link was already suspended, so this window does not resume it."
-        mark_begun(window, None, why_not)
-        return
+        if not window.resume_suspended:
+            mark_begun(window, None, STAYS_SUSPENDED)
+            return
+        outcome = TAKEN_OVER
     since = OutboundLink.objects.values_list("suspended_since", flat=True).get(
         partner=window.partner_id
     )
-    mark_begun(window, since, "Suspended.")
+    mark_begun(window, since, outcome)
 
 
 def _end(window: MaintenanceWindow, by: str, actor: Actor) -> None:

@@ -1,4 +1,5 @@
-"""`manage.py plan-maintenance NAME --until TIME --reason TEXT [--from TIME]`."""
+"""`manage.py plan-maintenance NAME --until TIME --reason TEXT [--from TIME]
+[--resume-suspended]`."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -29,12 +30,17 @@ class Command(ActionCommand):
             required=True,
             help=f"when it resumes, at most 31 days later{zone}",
         )
+        parser.add_argument(
+            "--resume-suspended",
+            action="store_true",
+            help="resume a link at the end too that was suspended when the window began",
+        )
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
     ) -> tuple[dict[str, object], str]:
-        times = {name: options[name] for name in ("starts_at", "ends_at")}
-        window = self.action.flow(partner, actor, **times)
+        wanted = {name: options[name] for name in ("starts_at", "ends_at", "resume_suspended")}
+        window = self.action.flow(partner, actor, **wanted)
         answer = {"window": window.pk, "starts_at": window.starts_at, "ends_at": window.ends_at}
         said = f"from {window.starts_at:%Y-%m-%d %H:%M} to {window.ends_at:%Y-%m-%d %H:%M} UTC"
         return answer, f"maintenance window {window.pk} is planned {said}."

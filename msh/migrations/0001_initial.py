@@ -383,6 +383,7 @@ class Migration(migrations.Migration):
                 ('due', models.DateTimeField(blank=True, null=True)),
                 ('external_id', models.TextField(blank=True, db_default='', verbose_name='external id')),
                 ('detail', models.TextField(blank=True, db_default='', verbose_name='last error')),
+                ('rejected_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('consumer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='deliveries', to='msh.consumer')),
                 ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='msh.inboundmessage')),
                 ('replay_of', models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='The delivery that completed the message before.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='replays', to='msh.delivery')),
@@ -397,6 +398,7 @@ class Migration(migrations.Migration):
                     django.contrib.postgres.indexes.HashIndex(condition=models.Q(('external_id', ''), _negated=True), fields=['external_id'], name='delivery_external_id'),
                     models.Index(condition=models.Q(('state__in', ['blocked', 'parked', 'in_doubt'])), fields=['state', 'id'], name='delivery_waiting'),
                     models.Index(condition=models.Q(('replay_order__isnull', False), ('state__in', ['processing', 'failed'])), fields=['consumer', 'replay_order', 'id'], name='delivery_replays_open'),
+                    models.Index(condition=models.Q(('rejected_at__isnull', False)), fields=['rejected_at'], name='delivery_rejected'),
                     models.Index(condition=models.Q(('replay_of__isnull', False)), fields=['replay_of'], name='delivery_replays_of'),
                 ],
                 'constraints': [

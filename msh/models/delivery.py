@@ -46,6 +46,8 @@ class Delivery(models.Model):
     due = models.DateTimeField(null=True, blank=True)
     external_id = models.TextField("external id", blank=True, db_default="")
     detail = models.TextField("last error", blank=True, db_default="")
+    rejected_at = models.DateTimeField(null=True, blank=True, editable=False)
+    """When its consumer rejected it, until it is completed or an operator has marked it."""
     # No foreign key in the database: both are deleted with their message.
     replay_of = models.ForeignKey(
         "self",
@@ -85,6 +87,12 @@ class Delivery(models.Model):
                 fields=["consumer", "replay_order", "id"],
                 condition=Q(replay_order__isnull=False, state__in=["processing", "failed"]),
                 name="delivery_replays_open",
+            ),
+            # What keeps an incident of rejected deliveries open.
+            models.Index(
+                fields=["rejected_at"],
+                condition=Q(rejected_at__isnull=False),
+                name="delivery_rejected",
             ),
             models.Index(
                 fields=["replay_of"],

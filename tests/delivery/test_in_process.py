@@ -14,7 +14,7 @@ from msh.flows.operations import change_incident
 from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.store.delivery.deliveries import Consumers
-from msh.store.history import Actor
+from msh.store.history import SYSTEM, Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world
@@ -160,6 +160,80 @@ def test_a_rejected_message_is_reported_and_never_run_again(history: bool) -> No
     assert Incident.objects.get().kind == "delivery_rejected"
     row = History.objects.get(message_id=first.message_id, event="MessageRejected")
     assert "article 4711" in row.detail
+
+
+def test_incident_of_rejected_messages_ends_when_all_were_run_again() -> None:
+    consumer(IN_PROCESS)
+    older, first, second, after = receive(make_world(), 4)
+    application.act = lambda message: reject(message) if message.pk != after.pk else None
+    desk = Desk()
+    Desk().settle()
+    by_hand = Incident.objects.get()
+    change_incident.resolve(by_hand, Actor("ann", "not ours"))  # what was rejected stays so
+    run_again([older, first, second], desk)
+    incident = Incident.objects.get(resolved_at=None)
+    assert incident.count == 3
+    application.act = None
+
+    for message in (first, older):
+        run_again([message], desk)
+        assert Incident.objects.filter(resolved_at=None).exists()
+    run_again([second], desk)
+
+    incident.refresh_from_db()
+    how = "orders: completed by attempt 3"
+    assert (incident.resolved_by, incident.resolution) == (SYSTEM, how)
+    row = History.objects.get(event="IncidentResolved", actor=SYSTEM)
+    assert (row.message_id, row.detail) == (second.message_id, f"delivery_rejected; {how}")
+    by_hand.refresh_from_db()
+    assert by_hand.resolution == "not ours"
+
+
+def run_again(messages: list[InboundMessage], desk: Desk) -> None:
+    decide([delivery_of(message).pk for message in messages], "run-again", Actor("ann", "fixed"))
+    desk.settle()
+
+
+def test_what_was_rejected_before_the_incident_does_not_keep_it_open() -> None:
+    """It belonged to an earlier incident, which a person has resolved."""
+    consumer(IN_PROCESS)
+    world = make_world()
+    older, _ = receive(world, 2)
+    application.act = reject
+    desk = Desk()
+    desk.settle()
+    change_incident.resolve(Incident.objects.get(), Actor("ann", "not ours"))
+    (newer,) = receive(world)
+    desk.settle()
+    incident = Incident.objects.get(resolved_at=None)
+    application.act = None
+
+    run_again([older], desk)
+    incident.refresh_from_db()
+    assert incident.resolved_at is None
+    run_again([newer], desk)
+    incident.refresh_from_db()
+    assert incident.resolved_by == SYSTEM
+
+
+@pytest.mark.parametrize("mark", ["mark-completed", "reject"])
+def test_mark_of_an_operator_ends_the_incident_of_a_rejected_message(mark: str) -> None:
+    consumer(IN_PROCESS, attempts=1)
+    (message,) = receive(make_world())
+    application.act = reject
+    desk = Desk()
+    desk.settle()
+    incident = Incident.objects.get()
+    application.act = fail
+    run_again([message], desk)
+    assert state_of(message)[1] == "parked"
+    incident.refresh_from_db()
+    assert incident.resolved_at is None
+
+    decide([delivery_of(message).pk], mark, Actor("ann", "by telephone"))
+
+    incident.refresh_from_db()
+    assert (incident.resolved_by, incident.resolution) == ("ann", "by telephone")
 
 
 def test_a_worker_that_wakes_up_late_runs_nothing() -> None:

@@ -19,12 +19,17 @@ from msh.store.history import ITSELF, Actor, HistoryRow
 from . import delivery_sql
 from .delivery_sql import DeliveryRow, LockedDelivery, Subject
 
-# An incident, and the states of deliveries that keep it open. One step writes what it opens first
-# and what it ends after it: rejected, failed, in doubt. `LOCK_INCIDENTS` has the same order.
+# An incident, and the states of deliveries that keep it open.
 _CAUSES = {
     IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
     IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
 }
+# One step writes what it opens first and what it ends after it, in this order.
+_ORDER = [
+    IncidentKind.DELIVERY_REJECTED,
+    IncidentKind.DELIVERY_FAILED,
+    IncidentKind.DELIVERY_IN_DOUBT,
+]
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class HeldDelivery:
     started_at: datetime | None = None
     external_id: str = ""
     detail: str = ""
+    rejected_at: datetime | None = None
     best_effort: bool = False
     is_replay: bool = False
 
@@ -67,6 +73,7 @@ class HeldDelivery:
             row.detail,
         )
         made.is_replay = row.replay_of_id is not None
+        made.rejected_at = row.rejected_at
         aside = made.is_replay or row.message_state == InboundState.PARKED
         state = DeliveryState(row.state)
         made.value = do.Delivery(state, row.attempt, row.failures, row.due, aside)
@@ -87,7 +94,7 @@ class HeldDelivery:
 
         Without `keep` the row itself is written by a later step of the same transaction.
         """
-        before = self.value
+        before, rejected_at = self.value, self.rejected_at
         policy = self.consumer.policy
         if self.best_effort:  # 004-03: nothing is promised, so nothing is in doubt
             policy = replace(policy, doubtful=False)
@@ -98,6 +105,8 @@ class HeldDelivery:
             calls += self._calls(effect, before, event, actor)
         if _is_recorded(before, self.value, effects):
             calls.append(self._history(type(event).__name__, before, "", actor))
+        if rejected_at and not self.rejected_at:
+            calls += self._resolution_of_rejection(actor)
         calls += self._resolutions(before, actor)
         self._run(calls)
         return effects
@@ -117,6 +126,8 @@ class HeldDelivery:
         for effect in effects:
             if isinstance(effect, OpenIncident):
                 self.detail = effect.detail
+        if self.value.state is not before.state and self.value.state in _ENDED:
+            self.rejected_at = self.now if isinstance(event, AttemptRejected) else None
 
     def _row(self) -> list[Call[object]]:
         value = self.value
@@ -129,6 +140,7 @@ class HeldDelivery:
             ended_at=None if value.state is DeliveryState.PROCESSING else self.now,
             external_id=self.external_id,
             detail=self.detail,
+            rejected_at=self.rejected_at,
         )
         if self.key:
             return [delivery_sql.UPDATE(key=self.key, **vars(row))]
@@ -199,6 +211,17 @@ class HeldDelivery:
         )
         return history.insert(row)
 
+    def _resolution_of_rejection(self, actor: Actor) -> list[Call[object]]:
+        incident = {"partner_id": self.partner_id, "kind": IncidentKind.DELIVERY_REJECTED}
+        how = f"{self.consumer.name}: {self.value.state} by attempt {self.attempt}"
+        who = {"at": self.now, "actor": actor.name, "resolution": actor.reason or how}
+        return [
+            delivery_sql.LOCK_INCIDENT(**incident),
+            delivery_sql.RESOLVE_IF_NOT_REJECTED(
+                **incident, **who, key=self.key, message_id=self.message_id
+            ),
+        ]
+
     def _resolutions(self, before: do.Delivery, actor: Actor) -> list[Call[object]]:
         who = {"at": self.now, "actor": actor.name, "resolution": actor.reason}
         ended = [
@@ -225,7 +248,8 @@ def _is_recorded(
     return after.state not in _ORDINARY or before.state in OPEN_TO_OPERATORS
 
 
-_ORDINARY = (DeliveryState.PROCESSING, DeliveryState.COMPLETED, DeliveryState.REJECTED)
+_ENDED = (DeliveryState.COMPLETED, DeliveryState.REJECTED)
+_ORDINARY = (DeliveryState.PROCESSING, *_ENDED)
 
 
 def lock_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
@@ -259,7 +283,7 @@ def lock_to_decide(keys: Collection[int], consumers: "Consumers") -> list[HeldDe
         messages, partners = ({one.message_key for one in held}, {one.partner_id for one in held})
         run(
             delivery_sql.LOCK_MESSAGES(keys=list(messages)),
-            delivery_sql.LOCK_INCIDENTS(partner_ids=list(partners), kinds=list(_CAUSES)),
+            delivery_sql.LOCK_INCIDENTS(partner_ids=list(partners), kinds=_ORDER),
         )
     return held
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from msh.store.engine import Key, Statement, Write
+from msh.store.history import insert_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class LockedDelivery(Subject):
     started_at: datetime
     external_id: str
     detail: str
+    rejected_at: datetime | None
     replay_of_id: int | None
 
 
@@ -51,6 +53,7 @@ class DeliveryRow:
     ended_at: datetime | None
     external_id: str
     detail: str
+    rejected_at: datetime | None
 
 
 _SUBJECT = """
@@ -60,7 +63,7 @@ _SUBJECT = """
 _LOCK = f"""
     SELECT delivery.id, delivery.consumer_id, delivery.state, delivery.attempt, delivery.failures,
            delivery.due, delivery.started_at, delivery.external_id, delivery.detail,
-           delivery.replay_of_id, {_SUBJECT}
+           delivery.rejected_at, delivery.replay_of_id, {_SUBJECT}
     FROM msh_delivery delivery
     JOIN msh_inboundmessage message ON message.id = delivery.message_id
     JOIN msh_inboundlink link ON link.id = message.link_id
@@ -83,7 +86,7 @@ LOCK_INCIDENTS = Statement(
     SELECT id FROM msh_incident
     WHERE partner_id = ANY(%(partner_ids)s) AND direction = 'in' AND kind = ANY(%(kinds)s)
       AND resolved_at IS NULL
-    ORDER BY partner_id, kind FOR NO KEY UPDATE
+    ORDER BY partner_id, array_position(%(kinds)s::text[], kind::text) FOR NO KEY UPDATE
 """,
     Key,
 )
@@ -108,9 +111,9 @@ LOAD_NEW = Statement(
 INSERT = Statement(
     """
     INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, due, started_at,
-                              ended_at, external_id, detail)
+                              ended_at, external_id, detail, rejected_at)
     VALUES (%(consumer_id)s, %(message_key)s, %(state)s, %(attempt)s, %(failures)s, %(due)s,
-            %(started_at)s, %(ended_at)s, %(external_id)s, %(detail)s)
+            %(started_at)s, %(ended_at)s, %(external_id)s, %(detail)s, %(rejected_at)s)
     RETURNING id
 """,
     Key,
@@ -120,7 +123,7 @@ UPDATE = Write(
     UPDATE msh_delivery
     SET state = %(state)s, attempt = %(attempt)s, failures = %(failures)s, due = %(due)s,
         started_at = %(started_at)s, ended_at = %(ended_at)s, external_id = %(external_id)s,
-        detail = %(detail)s
+        detail = %(detail)s, rejected_at = %(rejected_at)s
     WHERE id = %(key)s
 """
 )
@@ -130,6 +133,16 @@ LEAVE = Write(
 """
 )
 PARK = Write("UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %(key)s")
+_RESOLVED = insert_one(
+    partner_id="%(partner_id)s",
+    direction="'in'",
+    event="'IncidentResolved'",
+    message_id="%(message_id)s",
+    detail="concat_ws('; ', kind, %(resolution)s::text)",
+    subject="'link'",
+    actor="%(actor)s",
+    at="%(at)s",
+)
 # First the lock, then RESOLVE_IF_LAST with a snapshot of its own: it must see the deliveries of who
 # held the incident before.
 LOCK_INCIDENT = Statement(
@@ -152,5 +165,24 @@ RESOLVE_IF_LAST = Write(
         JOIN msh_inboundmessage message ON message.id = delivery.message_id
         JOIN msh_inboundlink link ON link.id = message.link_id
         WHERE link.partner_id = %(partner_id)s AND delivery.state = ANY(%(states)s))
+"""
+)
+# What was rejected before it was opened belonged to an earlier one, which a person resolved.
+RESOLVE_IF_NOT_REJECTED = Write(
+    f"""
+    WITH resolved AS (
+        UPDATE msh_incident incident
+        SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
+        WHERE partner_id = %(partner_id)s AND direction = 'in' AND kind = %(kind)s
+          AND resolved_at IS NULL
+          AND NOT EXISTS (
+            SELECT FROM msh_delivery delivery
+            JOIN msh_inboundmessage message ON message.id = delivery.message_id
+            JOIN msh_inboundlink link ON link.id = message.link_id
+            WHERE link.partner_id = %(partner_id)s AND delivery.id <> %(key)s
+              AND delivery.rejected_at >= incident.opened_at)
+        RETURNING kind)
+    {_RESOLVED}
+    FROM resolved
 """
 )

@@ -122,8 +122,9 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.DELIVERY_REJECTED: Cause(
         "The application rejected a message",
-        "This is a business error. The message is stored and not delivered again. Agree with the"
-        " partner what to do. Then resolve the incident, or run the delivery again.",
+        "This is a business error. The message is stored and not delivered again. Agree with"
+        " the operator of the application, or with the partner, what to do. Then run the delivery"
+        " again: the incident is resolved when all of them are completed. Or resolve the incident.",
         "blocked",
     ),
     IncidentKind.DELIVERY_IN_DOUBT: Cause(

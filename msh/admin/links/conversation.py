@@ -1,5 +1,6 @@
 """What the pages of conversations in order share, in both directions."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -44,6 +45,10 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     def sentence(self, row: AnyConversation) -> str:
         raise NotImplementedError
 
+    def numbers(self, row: AnyConversation) -> str:
+        """The last number that is settled, the next one, and those in between, as sentences."""
+        raise NotImplementedError
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[AnyConversation]:
         rows: QuerySet[AnyConversation] = super().get_queryset(request)
         return rows.select_related("link__partner", "agreement__partner")
@@ -63,6 +68,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         incident = of_kind.filter(resolved_at=None).first()
         return {
             "sentence": self.sentence(row),
+            "numbers": self.numbers(row),
             "waits": self.waits(row),
             "incident": markup.page_url(incident) if incident else "",
         }
@@ -82,6 +88,12 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     @display(description="Status")
     def status(self, row: AnyConversation) -> str:
         return self.sentence(row)
+
+
+def list_numbers(numbers: Sequence[int]) -> str:
+    """The first ones."""
+    shown = ", ".join(str(one) for one in numbers[:FIRST_ROWS])
+    return f"{shown} and {len(numbers) - FIRST_ROWS} more" if numbers[FIRST_ROWS:] else shown
 
 
 def is_ordered(partner: Partner) -> bool:

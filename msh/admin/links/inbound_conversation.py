@@ -21,10 +21,11 @@ from msh.models import (
     InboundMessage,
     InboundState,
 )
+from msh.protocol.flight.conversation import HELD_LIMIT
 from msh.protocol.kinds import IncidentKind
 
 from . import conversation_actions
-from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered
+from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered, list_numbers
 from .conversation_actions import count_of, value_of
 
 
@@ -55,8 +56,23 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
             return "Nothing of it was delivered yet. It begins with number 0 and Reset."
         return f"Its messages are in order. Number {value.lacks} comes next."
 
+    def numbers(self, row: Any) -> str:
+        value = value_of(row)
+        in_order = _in_order(row)
+        delivered = next((one for one in in_order if one.delivered_at), None)
+        said = "Nothing of it was delivered yet."
+        if delivered is not None:
+            at = format_time(delivered.delivered_at, timezone.now())
+            said = f"Delivered last: number {delivered.order_number}, at {at}."
+        accepted = [one for one in reversed(in_order) if one.state == InboundState.ACCEPTED]
+        if accepted:
+            waits = list_numbers([one.order_number or 0 for one in accepted])
+            said += f" Received in order, not delivered yet: {waits}."
+        said += f" Next number expected from the partner: {value.lacks}."
+        return f"{said} Held: {list_numbers(value.in_order)}." if value.held else said
+
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
-        return [_held(row), history_of_link(row.link.partner_id, Direction.IN)]
+        return [_held(row), _received(row), history_of_link(row.link.partner_id, Direction.IN)]
 
     @display(description="Next number")
     def next_message(self, row: InboundConversation) -> str:
@@ -114,6 +130,34 @@ def incomplete_conversations(link: InboundLink) -> list[Table]:
     )
     more = markup.list_url(InboundConversation, link__partner__id__exact=link.partner_id)
     return [Table("Conversations with a missing message", headers, rows, "None.", more)]
+
+
+def _in_order(row: InboundConversation) -> list[InboundMessage]:
+    """The newest that are not held, the last in order first. One that was held has an older id than
+    what came meanwhile, and there are at most so many."""
+    of_it: Any = InboundMessage.objects.in_conversation(row.conversation_id).filter(ordered_in=row)
+    newest = of_it.exclude(state=InboundState.HELD).defer("header").order_by("-pk")
+    return sorted(newest[: FIRST_ROWS + HELD_LIMIT], key=lambda one: -(one.turn or one.pk))
+
+
+def _received(row: InboundConversation) -> Table:
+    rows = [
+        (
+            markup.link_to(message),
+            markup.number_of(message),
+            markup.state_badge(message),
+            markup.service_and_action(message),
+            markup.time_of(message.received_at),
+            markup.time_of(message.delivered_at),
+        )
+        for message in _in_order(row)[:FIRST_ROWS]
+    ]
+    headers = (
+        *("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
+        "Delivered",
+    )
+    more = markup.list_url(InboundMessage, q=row.conversation_id)
+    return Table("Received in order, last first", headers, rows, "None.", more)
 
 
 def _held(row: Any) -> Table:

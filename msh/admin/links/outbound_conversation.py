@@ -18,13 +18,14 @@ from msh.models import (
     OutboundConversation,
     OutboundLink,
     OutboundMessage,
+    OutboundState,
     shown_state,
 )
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.kinds import IncidentKind
 
 from . import conversation_actions
-from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered
+from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered, list_numbers
 
 COUNTED = 100
 """Messages behind a stopped one that are counted."""
@@ -56,6 +57,17 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
                 " cancelled."
             )
         return _STATES[NumberingState(row.state)].format(number=row.next_number)
+
+    def numbers(self, row: OutboundConversation) -> str:
+        of_it = _messages(row).in_conversation(row.conversation_id).filter(agreement=row.agreement)
+        ended = of_it.filter(state=OutboundState.ACKNOWLEDGED, order_number__isnull=False)
+        last = ended.order_by("-pk").first()
+        said = f"Acknowledged last: number {last.order_number}." if last else "None acknowledged."
+        flying = Flight.objects.filter(ordered_in=row, number__isnull=False).order_by("number")
+        numbers = [one.number or 0 for one in flying[:COUNTED]]
+        if numbers:
+            said += f" With a number and not acknowledged: {list_numbers(numbers)}."
+        return f"{said} The next message gets number {self.next_message(row)}."
 
     def tables(self, request: HttpRequest, row: OutboundConversation) -> list[Table]:
         stopping = Table("Messages that stop it", _HEADERS, _rows(_stopping(row)), "None.")

@@ -1,5 +1,7 @@
 """Conversations in order: those that need an operator, and what is done to them."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.db.models import Model
@@ -179,6 +181,47 @@ def test_a_hole_is_shown_and_skipped(
     assert InboundMessage.objects.get(message_id="talk-7").state == "accepted"
     for name in ("extend_wait", "skip_missing", "drop_held"):
         assert "nothing is held." in supervisor.get(address(name, conversation)).content.decode()
+
+
+def test_page_says_which_numbers_are_delivered_expected_and_held(
+    viewer: Client, agreement: Agreement
+) -> None:
+    take(agreement, 0, 1)
+    conversation = InboundConversation.objects.get()
+    page = page_of(viewer, conversation)
+    assert "Nothing of it was delivered yet. Received in order, not delivered yet: 0, 1." in page
+    InboundMessage.objects.update(state="delivered", delivered_at=conversation.last_at)
+    take(agreement, 5, 4, 2)
+
+    page = page_of(viewer, conversation)
+
+    assert re.search(r"Delivered last: number 1, at [-0-9: ]+UTC\.", page)
+    assert (
+        "Received in order, not delivered yet: 2. Next number expected from the partner: 3."
+        " Held: 4, 5. The first message of a conversation has number 0."
+    ) in page
+    take(agreement, 3)
+    rows = tables_of(viewer, conversation)["Received in order, last first"].rows
+    assert [row[1] for row in rows] == [5, 4, 3, 2, 1, 0]
+    assert [row[5] != "-" for row in rows] == [False] * 4 + [True] * 2
+
+
+def test_page_says_which_numbers_are_acknowledged_and_which_are_not(viewer: Client) -> None:
+    sky = make_sky(ordered=True)
+    first, second = (sky.submit(conversation_id="talk") for _ in range(2))
+    sky.poll()
+    conversation = OutboundConversation.objects.get()
+    page = page_of(viewer, conversation)
+    assert "None acknowledged. With a number and not acknowledged: 0." in page
+    sky.answer(first)
+    sky.poll()
+    page = page_of(viewer, conversation)
+    assert (
+        "Acknowledged last: number 0. With a number and not acknowledged: 1. The next message gets"
+        " number 2."
+    ) in page
+    sky.answer(second)
+    assert "Acknowledged last: number 1. The next" in page_of(viewer, conversation)
 
 
 @pytest.mark.requirement("EB-132")

@@ -9,6 +9,7 @@ import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import django.db.models.functions.text
 import msh.models.alerts
+import msh.models.blocks
 import msh.models.consumer
 import msh.models.operators.preference
 import msh.protocol.alerts.severity
@@ -356,7 +357,7 @@ class Migration(migrations.Migration):
                 'ordering': ['-id'],
                 'permissions': [('view_payload_inboundmessage', 'Can see the payloads of messages we received')],
                 'indexes': [
-                    models.Index(django.db.models.functions.text.MD5('conversation_id'), name='inbound_conversation'),
+                    models.Index(msh.models.blocks.Block('id'), django.db.models.functions.text.MD5('conversation_id'), name='inbound_conversation'),
                     models.Index(condition=models.Q(('state__in', ['rejected', 'parked'])), fields=['id'], name='inbound_unusual'),
                     models.Index(condition=models.Q(('state__in', ['forwarding', 'forwarded'])), fields=['id'], name='inbound_forwarded'),
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['received_at'], name='inbound_received_at'),
@@ -643,7 +644,7 @@ class Migration(migrations.Migration):
                 'ordering': ['-id'],
                 'permissions': [('view_payload_outboundmessage', 'Can see the payloads of messages we sent'), ('submit_outboundmessage', 'Can submit messages with an API token'), ('correct_outboundmessage', 'Can submit a corrected copy of a cancelled message')],
                 'indexes': [
-                    models.Index(django.db.models.functions.text.MD5('conversation_id'), name='outbound_conversation'),
+                    models.Index(msh.models.blocks.Block('id'), django.db.models.functions.text.MD5('conversation_id'), name='outbound_conversation'),
                     models.Index(condition=models.Q(('corrects__isnull', False)), fields=['corrects'], name='outbound_corrects'),
                     models.Index(condition=models.Q(('state__in', ['cancelled', 'failed', 'rewound'])), fields=['id'], name='outbound_unusual'),
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['submitted_at'], name='outbound_submitted_at'),
@@ -942,6 +943,10 @@ class Migration(migrations.Migration):
             model_name='inboundmessage',
             name='ordered_in',
             field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='messages', to='msh.inboundconversation'),
+        ),
+        migrations.AddIndex(
+            model_name='inboundmessage',
+            index=models.Index(condition=models.Q(('ordered_in__isnull', False)), fields=['ordered_in'], name='inbound_in_order'),
         ),
         migrations.AddIndex(
             model_name='inboundmessage',

@@ -117,6 +117,11 @@ class InboundMessage(MessageColumns):
                 condition=Q(state="accepted", ordered_in=None),
                 name="inbound_undelivered",
             ),
+            models.Index(
+                fields=["ordered_in"],
+                condition=Q(ordered_in__isnull=False),
+                name="inbound_in_order",
+            ),
             # The heads of conversations, and what the limits of a partner count.
             models.Index(
                 F("state"),

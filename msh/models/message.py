@@ -15,6 +15,8 @@ from django.db.models.functions import MD5
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
 
+from .blocks import Block, blocks_of
+
 Message = TypeVar("Message", bound=models.Model)
 
 CLOCK_STEP = timedelta(hours=1)
@@ -84,14 +86,21 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
     def with_id(self, value: str, keys: Collection[int] = ()) -> Self:
         """`keys`: row ids of messages that are found besides, such as by a business key."""
         by_message_id = models.Q(link__in=self._links(), message_id=value)
-        found = by_message_id | _is_conversation(value)
+        found = by_message_id | self._is_conversation(value)
         return self._with_digest().filter(found | models.Q(pk__in=keys) if keys else found)
 
     def in_conversation(self, value: str) -> Self:
-        return self._with_digest().filter(_is_conversation(value))
+        return self._with_digest().filter(self._is_conversation(value))
 
     def _with_digest(self) -> Self:
-        return self.alias(conversation_digest=MD5("conversation_id"))
+        return self.alias(block=Block("pk"), conversation_digest=MD5("conversation_id"))
+
+    def _is_conversation(self, value: str) -> models.Q:
+        """By the digest, which is indexed: a ConversationId that a router forwards has any
+        length."""
+        digest = md5(value.encode(), usedforsecurity=False).hexdigest()
+        blocks = blocks_of(self.model)
+        return models.Q(block__in=blocks, conversation_digest=digest, conversation_id=value)
 
     def numbered(self, sequence_number: int) -> Self:
         links = self._link_model().objects
@@ -136,13 +145,7 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         return self.model._meta.get_field("link").related_model  # noqa: SLF001  public
 
 
-def _is_conversation(value: str) -> models.Q:
-    """By the digest, which is indexed: a ConversationId that a router forwards has any length."""
-    digest = md5(value.encode(), usedforsecurity=False).hexdigest()
-    return models.Q(conversation_digest=digest, conversation_id=value)
-
-
 def conversation_index(name: str) -> models.Index:
     """Answers `in_conversation`. Not a hash index: a partner may send all its messages under one
     ConversationId, and each insert would read all index pages of its equals."""
-    return models.Index(MD5("conversation_id"), name=name)
+    return models.Index(Block("id"), MD5("conversation_id"), name=name)

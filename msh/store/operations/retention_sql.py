@@ -58,9 +58,7 @@ _CONVERSATION_MAY_GO = """
       AND conversation.last_at < statement_timestamp()
           - GREATEST(%(age)s::interval, interval '1 second' * agreement.persist_duration)
       AND NOT EXISTS (
-        SELECT FROM msh_inboundmessage message
-        WHERE md5(message.conversation_id) = md5(conversation.conversation_id)
-          AND message.ordered_in_id = conversation.id)
+        SELECT FROM msh_inboundmessage message WHERE message.ordered_in_id = conversation.id)
 """
 _NOTIFIED = """
     AND NOT EXISTS (

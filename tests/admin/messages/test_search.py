@@ -152,6 +152,16 @@ def test_deliveries_and_signals_are_found_by_the_message(world: World) -> None:
     assert list(Delivery.objects.with_id("m2")) == []
 
 
+def test_conversation_is_found_in_every_block_of_rows(world: World) -> None:
+    message = OutboundMessage.objects.get(message_id="m2")
+    for block in (2, 5):
+        message.pk, message.message_id = block << 16, f"in {block}"
+        message.save(force_insert=True)
+
+    found = OutboundMessage.objects.in_conversation(message.conversation_id).order_by("pk")
+    assert [one.message_id for one in found][-2:] == ["in 2", "in 5"]
+
+
 @pytest.fixture
 def many(world: World) -> World:
     """Thousands more, a minute each, with what the planner wants to know of them."""

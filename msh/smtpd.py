@@ -10,7 +10,6 @@ import ipaddress
 import logging
 import signal
 import socket
-import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from msh import wire
+from msh.certificates import ServerCertificate
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
 from msh.protocol.errors import MovedAway, RefusedTooOften, Unreadable
@@ -58,7 +58,7 @@ class Listening:
 
     host: str
     port: int
-    tls: ssl.SSLContext | None = None
+    tls: ServerCertificate | None = None
     fd: int | None = None
 
     @property
@@ -239,7 +239,7 @@ def make_server(listening: Listening, handler: Handler) -> Server:
         data_size_limit=mail_limit(),
         hostname=mail_address(our_uri()).rpartition("@")[2] or "msh",
         ident="MSH",
-        tls_context=listening.tls,
+        tls_context=listening.tls.context() if listening.tls else None,
         auth_require_tls=listening.auth_needs_tls,
         authenticator=_as_shown,
         command_call_limit=COMMAND_LIMITS,

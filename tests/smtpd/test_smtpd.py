@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from msh.allowance import refusals
+from msh.certificates import ServerCertificate
 from msh.flows.receiving.dialects import Receiver
 from msh.models import History, InboundMessage, Signal
 from msh.smtpd import COMMAND_LIMITS, Listening, mail_limit
@@ -330,17 +331,11 @@ def log_in(port: int) -> None:
 # --- TLS ------------------------------------------------------------------------------------------
 
 
-def tls_of(certificate: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    return context
-
-
 def test_with_a_certificate_auth_needs_starttls(acme: Partner, tmp_path: Path) -> None:
     certificate = write_certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=str(certificate))
     with (
-        serving(Listening("127.0.0.1", 0, tls_of(certificate))) as port,
+        serving(Listening("127.0.0.1", 0, ServerCertificate(certificate))) as port,
         smtplib.SMTP("127.0.0.1", port, timeout=20) as smtp,
     ):
         smtp.ehlo("acme.example")

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.certificates import ServerCertificate
 from msh.management.cli import MshCommand
 from msh.smtpd import Listening, serve
 
@@ -39,12 +40,10 @@ class Command(MshCommand):
         self.stdout.flush()
 
 
-def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def _tls(cert: Path | None, key: Path | None) -> ServerCertificate | None:
     if cert is None:
         return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        context.load_cert_chain(cert, key)
+        return ServerCertificate(cert, key)
     except (OSError, ssl.SSLError) as problem:
         raise CommandError(f"{cert} cannot be used as a certificate: {problem}.") from None
-    return context

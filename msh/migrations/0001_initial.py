@@ -242,6 +242,7 @@ class Migration(migrations.Migration):
                 ('retry_interval', models.PositiveIntegerField(default=60, help_text='Seconds from a failed attempt to the next one.', validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(604800)])),
                 ('on_failure', models.CharField(choices=[('block', 'block: the pair waits behind it'), ('park', 'park: the pair goes on without it')], default='block', help_text='After the last failed attempt, or if the outcome is unknown.', max_length=5)),
                 ('resolver', models.CharField(blank=True, help_text='Dotted path of a function that is called if the outcome is unknown. It gets the Delivery and returns new, duplicate or in_doubt. HTTP and pull only.', max_length=255, validators=[msh.models.consumer.check_callable])),
+                ('fetched_at', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='last fetched')),
                 ('partner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.partner')),
             ],
             options={

@@ -113,6 +113,8 @@ class Consumer(models.Model):
         help_text="Dotted path of a function that is called if the outcome is unknown. It gets the"
         " Delivery and returns new, duplicate or in_doubt. HTTP and pull only.",
     )
+    fetched_at = models.DateTimeField("last fetched", null=True, blank=True, editable=False)
+    """Pull: when its application last asked for messages, to a minute."""
 
     class Meta:
         ordering = ["name"]

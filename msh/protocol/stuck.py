@@ -45,7 +45,8 @@ class Undelivered:
     """Where the first message waits that its consumer has not got.
 
     `moved_at`: when something moved last. `held`: an operator holds the partner's deliveries.
-    `consumer` is a name, empty if none fits, and `enabled` whether it is switched on.
+    `consumer` is a name, empty if none fits, and `enabled` whether it is switched on. `pulls`: its
+    application fetches its messages, the last time at `fetched_at`.
     """
 
     moved_at: datetime
@@ -53,6 +54,8 @@ class Undelivered:
     consumer: str
     enabled: bool
     delivery: DeliveryState
+    pulls: bool = False
+    fetched_at: datetime | None = None
 
     def why(self) -> str:
         since = _since(self.moved_at)
@@ -61,9 +64,15 @@ class Undelivered:
         if not self.enabled:
             return f"{since}: consumer {self.consumer} is switched off"
         if self.delivery is DeliveryState.NEW:
-            return f"{since}: consumer {self.consumer} has not received the first message yet"
+            said = f"{since}: consumer {self.consumer} has not received the first message yet"
+            return f"{said}; {self._fetched()}" if self.pulls else said
         state = self.delivery.replace("_", " ")
         return f"{since}: the delivery to consumer {self.consumer} is {state}"
+
+    def _fetched(self) -> str:
+        if self.fetched_at is None:
+            return "its application has never fetched messages"
+        return f"its application last fetched messages at {_utc(self.fetched_at)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +93,8 @@ class StuckSignal:
 
 
 def _since(moved_at: datetime) -> str:
-    return f"no progress since {moved_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"no progress since {_utc(moved_at)}"
+
+
+def _utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,6 +1,7 @@
 """`deliveries`: a pull consumer behind the API takes, works and settles."""
 
 import base64
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -60,6 +61,23 @@ def test_failed_is_taken_again_and_rejected_is_not(orders: Consumer, shop: Appli
     assert state_of(message) == ("rejected", "rejected")
     assert take(shop) == []
     assert "not ours" in delivery_of(message).detail
+
+
+def test_fetching_is_noted_once_a_minute(orders: Consumer, shop: Application) -> None:
+    def fetched() -> datetime:
+        orders.refresh_from_db()
+        assert orders.fetched_at is not None
+        return orders.fetched_at
+
+    assert orders.fetched_at is None
+    take(shop)
+    first = fetched()
+    Consumer.objects.update(fetched_at=first - timedelta(seconds=50))
+    take(shop)
+    assert fetched() == first - timedelta(seconds=50)
+    Consumer.objects.update(fetched_at=first - timedelta(seconds=61))
+    take(shop)
+    assert fetched() >= first
 
 
 def test_settled_twice_is_settled_once(orders: Consumer, shop: Application) -> None:

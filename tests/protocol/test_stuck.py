@@ -1,7 +1,7 @@
 """When a lane that says nothing is stuck."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -46,6 +46,22 @@ def test_link_suspended_by_an_operator_for_long_is_stuck() -> None:
     lane = replace(lane_in("suspended"), suspended_for=OPERATOR)
     assert why_stuck(lane, LONG_AGO, NOW, LIMIT) == SINCE + "suspended by an operator"
     assert why_stuck(lane, after(-3600), NOW, LIMIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("fetched_at", "said"),
+    [
+        (None, "its application has never fetched messages"),
+        (after(-7200), "its application last fetched messages at 2026-03-01 10:00:00 UTC"),
+    ],
+)
+def test_reason_names_when_messages_were_last_fetched(
+    fetched_at: datetime | None, said: str
+) -> None:
+    one = Undelivered(LONG_AGO, False, "orders", True, DeliveryState.NEW, True, fetched_at)
+    said = f"consumer orders has not received the first message yet; {said}"
+    assert one.why() == SINCE + said
+    assert "fetched" not in replace(one, delivery=DeliveryState.IN_DOUBT).why()
 
 
 @pytest.mark.parametrize(

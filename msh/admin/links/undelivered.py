@@ -2,21 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.framework.permitted import whom_to_ask
-from msh.models import Consumer, Delivery, InboundMessage
+from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 
 from .advice import Jump
 
+SILENT = timedelta(minutes=5)
+"""After so long without a request, the application of a pull consumer is said not to fetch."""
 _CHANGE, _ADD = ("msh.change_consumer",), ("msh.add_consumer",)
 
 
@@ -40,13 +44,32 @@ def standstill(
     if consumer is None:
         return _without_consumer(request, message)
     if consumer.enabled:
-        return None
+        return None if delivery else _not_fetched(message, consumer)
     why = format_html(
         "Nothing is delivered: consumer {} is switched off.", markup.link_to(consumer)
     )
     jumps = [Jump("Consumer settings", "toggle_on", markup.page_url(consumer), True)]
     ask = whom_to_ask(request, _CHANGE, f"switch consumer {consumer} on")
     return Standstill(why, [] if ask else jumps, ask)
+
+
+def _not_fetched(message: InboundMessage, consumer: Consumer) -> Standstill | None:
+    """Of a pull consumer: nobody asks for the message."""
+    fetched = consumer.fetched_at
+    if consumer.kind != ConsumerKind.PULL:
+        return None
+    if timezone.now() - max(message.received_at, fetched or message.received_at) < SILENT:
+        return None
+    last = "has never fetched messages"
+    if fetched:
+        last = format_html("last fetched messages {}", markup.ago(fetched))
+    why = format_html(
+        "Nothing is delivered: the application of consumer {} {}. Ask those who run it whether it"
+        " is running.",
+        markup.link_to(consumer),
+        last,
+    )
+    return Standstill(why, (), "")
 
 
 def _without_consumer(request: HttpRequest, message: InboundMessage) -> Standstill:

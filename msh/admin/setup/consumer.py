@@ -7,9 +7,10 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import Consumer
+from msh.models import Consumer, ConsumerKind
 
 
 class ConsumerForm(AuditedForm):
@@ -48,12 +49,14 @@ class ConsumerAdmin(AuditedAdmin):
         "action",
         "kind",
         "destination",
+        "fetched",
     )
+    readonly_fields = ("fetched",)
     list_select_related = ("partner",)
     search_fields = ("name", "path", "url", "partner__name", "partner__display_name")
     search_help_text = "Name, destination or partner"
     fieldsets = (
-        (None, {"fields": ("name", "enabled")}),
+        (None, {"fields": ("name", "enabled", "fetched")}),
         ("Messages", {"fields": ("partner", "service_interface", "action")}),
         ("Destination", {"fields": ("kind", "path", "url", "authorization")}),
         ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
@@ -63,6 +66,10 @@ class ConsumerAdmin(AuditedAdmin):
     @admin.display(description="destination")
     def destination(self, consumer: Consumer) -> str:
         return consumer.path or consumer.url or "-"
+
+    @admin.display(description="last fetched")
+    def fetched(self, consumer: Consumer) -> str:
+        return fetched_text(consumer)
 
     def save_model(
         self, request: HttpRequest, obj: Consumer, form: ConsumerForm, change: bool
@@ -74,3 +81,10 @@ class ConsumerAdmin(AuditedAdmin):
         """A consumer with deliveries cannot be deleted, only disabled."""
         used = obj is not None and obj.deliveries.exists()
         return not used and bool(super().has_delete_permission(request, obj))
+
+
+def fetched_text(consumer: Consumer) -> str:
+    """When the application of a pull consumer last asked for messages."""
+    if consumer.kind != ConsumerKind.PULL:
+        return markup.DASH
+    return markup.ago(consumer.fetched_at) if consumer.fetched_at else "never"

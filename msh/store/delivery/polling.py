@@ -85,10 +85,12 @@ def find_next(order_key: int) -> NewHead | None:
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
+    """What there is for it. That it asked is noted."""
     turns = _turns[consumer.pk]
-    again, new = run(
+    again, new, _ = run(
         polling_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
         polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit, **turns.values()),
+        polling_sql.NOTE_FETCH(consumer_id=consumer.pk),
     )
     return [row.id for row in again], [row.message_key for row in turns.noted(new)]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.store.engine import Key, Statement
+from msh.store.engine import Key, Statement, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,3 +273,12 @@ FIND_DUE_OF_CONSUMER = Statement(
 """,
     Key,
 )
+# Once a minute, with the round trip of the search. It waits for nobody who changes the consumer.
+NOTE_FETCH = Write("""
+    UPDATE msh_consumer SET fetched_at = statement_timestamp()
+    WHERE id = (
+        SELECT id FROM msh_consumer
+        WHERE id = %(consumer_id)s
+          AND (fetched_at IS NULL OR fetched_at <= statement_timestamp() - interval '1 minute')
+        FOR NO KEY UPDATE SKIP LOCKED)
+""")

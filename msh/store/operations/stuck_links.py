@@ -33,6 +33,8 @@ class _Undelivered:
     consumer: str
     enabled: bool
     delivery: str
+    pulls: bool
+    fetched_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ _UNDELIVERED = Statement(
     {LEAP_TO_HEADS}
     SELECT link.partner_id, moved.at, NOT partner.delivers AS held,
            COALESCE(consumer.name, '') AS consumer, COALESCE(consumer.enabled, true) AS enabled,
-           COALESCE(delivery.state, '{DeliveryState.NEW}') AS delivery
+           COALESCE(delivery.state, '{DeliveryState.NEW}') AS delivery,
+           COALESCE(consumer.kind = 'pull', false) AS pulls, consumer.fetched_at
     FROM (
         SELECT * FROM head
         UNION ALL SELECT * FROM {FIRST_IN_ORDER}) head
@@ -142,7 +145,7 @@ _UNDELIVERED = Statement(
         WHERE message_id = head.id ORDER BY id DESC LIMIT 1) delivery ON true
     LEFT JOIN LATERAL ({CONSUMER_OF_HEAD}) fits ON true
     LEFT JOIN LATERAL (
-        SELECT id, name, enabled FROM msh_consumer
+        SELECT id, name, enabled, kind, fetched_at FROM msh_consumer
         WHERE id = COALESCE(delivery.consumer_id, fits.id) LIMIT 1) consumer ON true
     {_EVENT.format(Direction.IN)}
     CROSS JOIN LATERAL (
@@ -195,7 +198,8 @@ def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:
     found: dict[int, Undelivered] = {}
     for row in rows:  # of each partner what waits longest
         state = _state_of(row.delivery)
-        one = Undelivered(row.at, row.held, row.consumer, row.enabled, state)
+        fetched = row.pulls, row.fetched_at
+        one = Undelivered(row.at, row.held, row.consumer, row.enabled, state, *fetched)
         found.setdefault(row.partner_id, one)
     return found
 

@@ -1,14 +1,19 @@
 """The list and the page of links from partners."""
 
+import re
+from datetime import timedelta
+
 import pytest
 from django.db.models import F
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
 from msh.models import Consumer, ConsumerKind, InboundLink, InboundMessage, OutboundLink
 from partners.models import Partner
+from tests.admin.conftest import url
 from tests.delivery.desk import consumer
 from tests.flows.world import make_world
 
@@ -158,3 +163,27 @@ def test_a_link_says_at_once_that_the_consumer_is_switched_off(
     page = page_of(operator, link)
     assert said not in page, "that deliveries are held comes first"
     assert "Deliveries are held" in page
+
+
+def test_a_link_says_when_the_application_last_fetched(operator: Client) -> None:
+    world = make_world()
+    world.submit()
+    world.settle()
+    link = InboundLink.objects.get(partner=world.here)
+    orders = consumer(ConsumerKind.PULL, name="orders")
+    silent = "the application of consumer"
+    assert silent not in page_of(operator, link), "it may still come"
+    long_ago = timezone.now() - timedelta(minutes=10)
+    InboundMessage.objects.update(received_at=long_ago)
+    page = page_of(operator, link)
+    assert "has never fetched messages" in page
+    assert "Ask those who run it whether it is running." in page
+    settings = operator.get(url(Consumer, "change", orders.pk)).content.decode()
+    assert "never" in operator.get(url(Consumer, "changelist")).content.decode()
+    assert re.search(r"Last fetched.*?never", settings, re.DOTALL)
+
+    Consumer.objects.update(fetched_at=timezone.now() - timedelta(hours=5))
+    assert re.search(r"last fetched messages <time [^>]*>5 h[^<]* ago", page_of(operator, link))
+    assert "5 h" in operator.get(url(Consumer, "changelist")).content.decode()
+    Consumer.objects.update(fetched_at=timezone.now())
+    assert silent not in page_of(operator, link)

@@ -38,7 +38,10 @@ def test_stopped_pull_consumer_is_notified_once_and_resolved(settings: Settings)
 
     assert [watch.find_stuck() for _ in range(2)] == [1, 1]
 
-    assert stuck_detail(world).endswith("consumer orders has not received the first message yet")
+    assert stuck_detail(world).endswith(
+        "consumer orders has not received the first message yet; its application has never fetched"
+        " messages"
+    )
     (taken,) = take(orders, 1)
     assert watch.find_stuck() == 0
     assert Incident.objects.get().resolution == "traffic resumed"
@@ -135,4 +138,4 @@ def test_a_delivery_in_a_state_of_a_later_version_hides_no_other_stuck_one(
 
     assert watch.find_stuck() == 2
     incident = Incident.objects.get(kind="stuck", partner=other.here)
-    assert incident.detail.endswith("has not received the first message yet")
+    assert "has not received the first message yet; its application last" in incident.detail

@@ -107,7 +107,7 @@ def test_pages_and_lists_of_links_refresh_themselves(console: Console, pair: Pai
     for one in (page, listed):
         one.clock.install()
         one.reload()
-        expect(one.get_by_text("Waiting for the Ack of message 1")).to_be_visible()
+        expect(one.get_by_text("Waiting for the Acknowledgement of message 1")).to_be_visible()
 
     partner.suspend()
     page.clock.fast_forward(REFRESH)

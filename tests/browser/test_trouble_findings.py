@@ -201,7 +201,7 @@ def test_facts_of_a_link_are_of_one_moment_while_its_queue_is_sent(
         assert partner.state_of(messages[-1]) != "acknowledged", seen
         text = page.get_by_role("main").inner_text()
         counter = re.search(r"out: number (\d+) in flight, then (\d+)", text)
-        flying = re.search(r"Waiting for the Ack of message (\d+)", text)
+        flying = re.search(r"(?:Sending|Acknowledgement of) message (\d+)", text)
         if counter and flying:
             assert int(counter[2]) == int(counter[1]) + 1
             assert flying[1] == counter[1]

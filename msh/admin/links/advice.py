@@ -91,7 +91,7 @@ class Advice:
 def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
     """With how the last attempt of the message in flight ended, as `last_answer`."""
     ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
-    answer = JSONObject(outcome="outcome", detail="detail", status="status")
+    answer = JSONObject(number="number", outcome="outcome", detail="detail", status="status")
     newest = ended.order_by("-number").values(answer=answer)
     return links.annotate(last_answer=Subquery(newest[:1]))
 

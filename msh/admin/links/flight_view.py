@@ -29,9 +29,19 @@ def window_of(link: OutboundLink) -> int:
     return min((one.window for one in link.partner.agreements.all()), default=0)
 
 
+def state(link: Any, now: datetime) -> str:
+    if link.state != LaneState.IDLE:
+        return str(link.get_state_display())
+    if not hasattr(link, "under_way"):  # not counted
+        return "open"
+    if link.under_way:
+        return "sending"
+    return "held for an operator" if link.held else "idle"
+
+
 def sentence(link: Any, now: datetime) -> str:
     window = window_of(link)
-    places = f"{link.under_way} of {window} places in the window in use"
+    places = f"{link.under_way} of at most {window} messages are under way"
     held = f", {link.held} held for an operator" if link.held else ""
     if link.state == LaneState.SUSPENDED:
         probe = (
@@ -48,6 +58,8 @@ def sentence(link: Any, now: datetime) -> str:
             f" for {format_duration(oldest, now)}. Check that worker and beat are running"
             " (dashboard) and that the schedule entry 'sweep' is enabled."
         )
+    if link.under_way >= window and getattr(link, "queued", 0):
+        return f"{places}{held}: those of the queue wait until one of them is acknowledged."
     return f"{places}{held}."
 
 

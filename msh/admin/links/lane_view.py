@@ -17,15 +17,27 @@ from partners.models import Agreement
 
 from .cancelling import is_cancelling
 from .counters import counters
-from .status_text import SAFE, status_text
+from .status_text import SAFE, state_words, status_text
 
 FIRST_ROWS = 10
 Row = tuple[object, ...]
 
 
 def sentence(link: Any, now: datetime) -> str:
-    text = status_text(link.lane, now, getattr(link, "oldest", None))
+    text = status_text(link.lane, now, getattr(link, "oldest", None), _ended(link))
     return f"{text.removesuffix(SAFE)}." if text.endswith(SAFE) and is_cancelling(link) else text
+
+
+def state(link: Any, now: datetime) -> str:
+    return state_words(link.lane, now, _ended(link))
+
+
+def _ended(link: Any) -> str:
+    """How the last attempt of a message that waits ended; empty while it is in progress."""
+    if link.state != LaneState.WAITING or link.unsent:
+        return ""
+    last = last_answer_of(link)
+    return str(last["outcome"]) if last and last["number"] == link.lane.flying.attempt else ""
 
 
 def in_flight(link: Any) -> str:
@@ -177,7 +189,7 @@ def last_answer_of(link: OutboundLink) -> Any:
     if hasattr(link, "last_answer"):
         return link.last_answer
     ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
-    return ended.order_by("-number").values("outcome", "status", "detail").first()
+    return ended.order_by("-number").values("number", "outcome", "status", "detail").first()
 
 
 def retried(link: OutboundLink) -> tuple[str, int | None] | None:

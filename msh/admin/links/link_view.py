@@ -18,11 +18,13 @@ Shown = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """`sentence`: the status. `in_flight`: the cell of the list. `facts`: the template in the head
-    of the page, with `context`. `fields` and `tables` of the page. `suspended` and `resumed`: what
-    becomes of messages when an operator does that. `retried`: detail and status of the last answer
-    after which a message is sent again; None if none is."""
+    """`state`: the status in a few words. `sentence`: in sentences. `in_flight`: the cell of the
+    list. `facts`: the template in the head of the page, with `context`. `fields` and `tables` of
+    the page. `suspended` and `resumed`: what becomes of messages when an operator does that.
+    `retried`: detail and status of the last answer after which a message is sent again; None if
+    none is."""
 
+    state: Callable[..., str]
     sentence: Callable[..., str]
     in_flight: Shown
     facts: str
@@ -36,6 +38,7 @@ class LinkView:
 
 _COMMON = ("where", "when_silent", "applications", "partner_page")
 _LANE = LinkView(
+    lane_view.state,
     lane_view.sentence,
     lane_view.in_flight,
     "admin/msh/links/lane_facts.html",
@@ -47,6 +50,7 @@ _LANE = LinkView(
     lane_view.retried,
 )
 _FLIGHTS = LinkView(
+    flight_view.state,
     flight_view.sentence,
     flight_view.in_flight,
     "admin/msh/links/flight_facts.html",
@@ -61,6 +65,10 @@ _FLIGHTS = LinkView(
 
 def view_of(link: OutboundLink) -> LinkView:
     return _LANE if has_numbers(link.partner) else _FLIGHTS
+
+
+def state_of(link: OutboundLink) -> str:
+    return view_of(link).state(link, timezone.now())
 
 
 def sentence_of(link: OutboundLink) -> str:

@@ -15,7 +15,7 @@ from msh.store.history import Actor
 
 from .advice import helps_first
 from .cancelling import is_cancelling
-from .link_view import sentence_of, view_of
+from .link_view import sentence_of, state_of, view_of
 from .maintenance import going_on, window_of
 
 
@@ -43,13 +43,13 @@ class LinkDialog(ActionDialog[OutboundLink]):
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
         done = self.action.flow(row.partner, actor, self.seen(row), **form.action_fields)
-        return self.done(row, f"{done.state}: {done.text}")
+        return self.done(row, done.text)
 
-    def done(self, row: OutboundLink, state: str = "") -> str:
-        """What was done, and the state of the link, by default as it is stored now."""
-        if not state:
-            row.refresh_from_db(fields=["state"])
-        return f"Partner {row.partner}: {self.action.done}. The link is now {state or row.state}."
+    def done(self, row: OutboundLink, then: str = "") -> str:
+        """What was done, the state of the link as it is stored now, and what follows."""
+        now = OutboundLink.objects.select_related("partner", "in_flight").get(pk=row.pk)
+        state = f"{state_of(now)}: {then}" if then else state_of(now)
+        return f"Partner {row.partner}: {self.action.done}. The link is now {state}."
 
     def conflict(self, row: OutboundLink) -> str:
         return f"the link has changed in the meantime. {sentence_of(row)}"

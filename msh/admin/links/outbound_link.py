@@ -40,7 +40,7 @@ from . import (
 from .advice import advice_on, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices, with_cancelling
 from .counters import count_flights, growth, with_queue
-from .link_view import sentence_of, view_of
+from .link_view import sentence_of, state_of, view_of
 
 Column = Callable[[OutboundLink], str]
 URGENCY = Case(
@@ -193,6 +193,7 @@ def _situation(link: Any) -> dict[str, object]:
         detail = ""  # already shown as Last error
     return {
         "link": link,
+        "state": state_of(link),
         "variant": markup.STATE_VARIANTS.get(link.state, ""),
         "cause": cause_of_link(link),
         "detail": markup.verbatim(detail) if detail else "",

@@ -4,14 +4,33 @@ from datetime import datetime
 
 from msh.admin.framework.time_format import format_duration, format_time
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
+from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.lane import InFlight, Lane, LaneState
 
 SAFE = ": safe to resume."
 
 
-def status_text(lane: Lane, now: datetime, oldest: datetime | None = None) -> str:
-    """`oldest`: when the first message of the queue was submitted, None if the queue is empty."""
-    sentence = _SITUATIONS[lane.state](lane, now)
+def state_words(lane: Lane, now: datetime, ended: str = "") -> str:
+    """The state: what is waited for, and until when. `ended`: as in `status_text`."""
+    until = format_time(lane.due, now) if lane.due else ""
+    if lane.state is LaneState.TRANSIENT:
+        return f"asked to wait until {until}"
+    if lane.state is not LaneState.WAITING:
+        return lane.state.value
+    if lane.unsent or not ended:
+        return "sending"
+    if ended == AttemptOutcome.TRANSMITTED:
+        return f"waiting for the Acknowledgement until {until}"
+    return f"waiting for the retry at {until}" if _left(lane.flying) else f"suspended at {until}"
+
+
+def status_text(lane: Lane, now: datetime, oldest: datetime | None = None, ended: str = "") -> str:
+    """`oldest`: when the first message of the queue was submitted, None if the queue is empty.
+    `ended`: the outcome of the last attempt of the message in flight, empty while it is in
+    progress."""
+    situation = _SITUATIONS[lane.state]
+    waits = lane.state is LaneState.WAITING and not lane.unsent
+    sentence = _waiting(lane, now, ended) if waits else situation(lane, now)
     if lane.due is not None and now - lane.due > OVERDUE:
         overdue = format_duration(lane.due, now)
         return f"{sentence}. Overdue by {overdue}: check that a worker is running."
@@ -29,19 +48,26 @@ def _idle(lane: Lane, now: datetime) -> str:
     return f"No message in flight. The next message gets number {lane.next_number}."
 
 
-def _waiting(lane: Lane, now: datetime) -> str:
+def _unsent(lane: Lane, now: datetime) -> str:
     flying = lane.flying
-    if lane.unsent:
-        copy = _copy(flying, flying.attempt + 1)
-        return (
-            f"Sending message {flying.sequence_number}, {copy}, due at {format_time(lane.due, now)}"
-        )
-    left = flying.retries_spent < flying.terms.retries
-    return (
-        f"Waiting for the Ack of message {flying.sequence_number},"
-        f" {_copy(flying, flying.attempt)}, {'next at' if left else 'suspends at'}"
-        f" {format_time(lane.due, now)}"
-    )
+    copy = _copy(flying, flying.attempt + 1)
+    return f"Sending message {flying.sequence_number}, {copy}, due at {format_time(lane.due, now)}"
+
+
+def _waiting(lane: Lane, now: datetime, ended: str) -> str:
+    flying, until = lane.flying, format_time(lane.due, now)
+    number, copy = flying.sequence_number, _copy(flying, flying.attempt)
+    then = "it is sent again" if _left(flying) else "the link is suspended"
+    if not ended:
+        return f"Sending message {number}, {copy}, without an answer so far: at {until} {then}"
+    if ended == AttemptOutcome.TRANSMITTED:
+        waits = f"Waiting for the Acknowledgement of message {number} until {until}"
+        return f"{waits}, {copy}: then {then}"
+    return f"Message {number} was not transmitted, {copy}: at {until} {then}"
+
+
+def _left(flying: InFlight) -> bool:
+    return flying.retries_spent < flying.terms.retries
 
 
 def _transient(lane: Lane, now: datetime) -> str:
@@ -66,7 +92,7 @@ def _suspended(lane: Lane, now: datetime) -> str:
 
 _SITUATIONS = {
     LaneState.IDLE: _idle,
-    LaneState.WAITING: _waiting,
+    LaneState.WAITING: _unsent,
     LaneState.TRANSIENT: _transient,
     LaneState.SUSPENDED: _suspended,
 }

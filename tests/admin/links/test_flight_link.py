@@ -55,7 +55,7 @@ def test_page_shows_the_window_and_what_is_in_it(viewer: Client, sky: Sky) -> No
         window=9,
     )
     page = page_of(viewer, sky)
-    assert "1 of 7 places in the window in use, 1 held for an operator." in page
+    assert "1 of at most 7 messages are under way, 1 held for an operator." in page
     assert "1 of 7 places in use" in page
     for title, message, said in (
         ("Under way", in_flight, "1 attempt, 0 of 3 retries used"),
@@ -119,7 +119,7 @@ def test_dialog_of_suspend_is_about_many_messages(supervisor: Client, sky: Sky) 
     says = str(supervisor.get(address("suspend", sky.link)).context["consequence"])
     assert "Messages that are under way are not sent again, and keep their retries" in says
     use(supervisor, "suspend", sky.link)
-    assert "No probe is due. 1 of 7 places" in page_of(supervisor, sky)
+    assert "No probe is due. 1 of at most 7 messages" in page_of(supervisor, sky)
 
 
 def test_queue_that_nothing_polls_names_worker_and_beat(viewer: Client) -> None:

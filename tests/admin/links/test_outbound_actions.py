@@ -38,7 +38,7 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
     response = use(operator, "resume", world.link)
 
     assert response.status_code == 302
-    assert "resumed. The link is now waiting: message 1 is sent again" in messages_of(response)
+    assert "resumed. The link is now sending: message 1 is sent again" in messages_of(response)
     assert (world.link.state, world.link.retries_spent) == ("waiting", 0)
     (again,) = world.poll()
     assert hashlib.sha256(again.body).digest() == bytes(first.body_sha256 or b"")

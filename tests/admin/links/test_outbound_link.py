@@ -147,6 +147,27 @@ def test_links_are_filtered_by_state(viewer: Client) -> None:
     assert [link.partner for link in found] == [waiting.there]
 
 
+def badge_of(client: Client, world: World) -> str:
+    link = OutboundLink.objects.get(partner=world.there)
+    response = client.get(reverse("admin:msh_outboundlink_change", args=[link.pk]))
+    return str(response.context["state"]).partition(" at ")[0].partition(" until ")[0]
+
+
+def test_badge_says_what_is_waited_for(viewer: Client) -> None:
+    world = make_world()
+    world.submit()
+    assert badge_of(viewer, world) == "idle"
+    (job,) = world.poll()
+    assert badge_of(viewer, world) == "sending"
+    world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down"))
+    assert badge_of(viewer, world) == "waiting for the retry"
+    OutboundLink.objects.filter(partner=world.there).update(due=timezone.now())
+    (job,) = world.poll()
+    assert badge_of(viewer, world) == "sending"
+    world.end(job)
+    assert badge_of(viewer, world) == "waiting for the Acknowledgement"
+
+
 def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
     world = suspended_world(queued=2)
     change_link.open_links(world.there)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.admin.links.status_text import status_text
+from msh.admin.links.status_text import state_words, status_text
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind
@@ -21,15 +21,45 @@ WAITING = Lane(LaneState.WAITING, 24, in_flight=FLYING, due=SOON)
 
 
 def test_waiting_names_message_attempt_and_next_time() -> None:
-    assert status_text(WAITING, NOW) == (
-        "Waiting for the Ack of message 23, attempt 2 of 4, next at 14:05:10 UTC"
+    assert status_text(WAITING, NOW, ended="transmitted") == (
+        "Waiting for the Acknowledgement of message 23 until 14:05:10 UTC, attempt 2 of 4: then it"
+        " is sent again"
     )
+    assert status_text(WAITING, NOW, ended="failed") == (
+        "Message 23 was not transmitted, attempt 2 of 4: at 14:05:10 UTC it is sent again"
+    )
+    assert status_text(WAITING, NOW) == (
+        "Sending message 23, attempt 2 of 4, without an answer so far: at 14:05:10 UTC it is sent"
+        " again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lane", "ended", "words"),
+    [
+        (Lane(), "", "idle"),
+        (Lane(LaneState.SUSPENDED, in_flight=FLYING), "failed", "suspended"),
+        (replace(WAITING, unsent=True), "failed", "sending"),
+        (WAITING, "", "sending"),
+        (WAITING, "transmitted", "waiting for the Acknowledgement until 14:05:10 UTC"),
+        (WAITING, "failed", "waiting for the retry at 14:05:10 UTC"),
+        (
+            replace(WAITING, in_flight=replace(FLYING, retries_spent=3)),
+            "failed",
+            "suspended at 14:05:10 UTC",
+        ),
+        (replace(WAITING, state=LaneState.TRANSIENT), "", "asked to wait until 14:05:10 UTC"),
+    ],
+)
+def test_state_says_what_is_waited_for_and_until_when(lane: Lane, ended: str, words: str) -> None:
+    assert state_words(lane, NOW, ended) == words
 
 
 def test_waiting_with_every_retry_spent_says_that_it_suspends() -> None:
     lane = replace(WAITING, in_flight=replace(FLYING, attempt=4, retries_spent=3))
 
-    assert status_text(lane, NOW).endswith("attempt 4 of 4, suspends at 14:05:10 UTC")
+    said = status_text(lane, NOW, ended="transmitted")
+    assert said.endswith("until 14:05:10 UTC, attempt 4 of 4: then the link is suspended")
 
 
 def test_after_a_resume_attempts_and_retries_are_told_apart() -> None:
@@ -47,7 +77,7 @@ def test_copy_not_sent_yet_is_the_next_attempt() -> None:
 def test_overdue_work_suggests_to_check_the_worker() -> None:
     late = NOW + timedelta(minutes=5)
 
-    assert status_text(WAITING, SOON + timedelta(seconds=15)).endswith("14:05:10 UTC")
+    assert status_text(WAITING, SOON + timedelta(seconds=15)).endswith("it is sent again")
     assert status_text(WAITING, late).endswith("Overdue by 4 min: check that a worker is running.")
 
 

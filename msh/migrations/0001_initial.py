@@ -297,7 +297,7 @@ class Migration(migrations.Migration):
                 'ordering': ['id'],
                 'indexes': [
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['at'], name='history_at'),
-                    models.Index(fields=['message_id', 'id'], name='history_of_message'),
+                    models.Index(msh.models.blocks.Block('id'), models.F('message_id'), models.F('id'), name='history_of_message'),
                     models.Index(condition=models.Q(('subject', 'link')), fields=['partner', 'direction', 'id'], name='history_of_link'),
                     models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['id'], name='history_by_persons'),
                     models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['actor', 'id'], name='history_by_person'),

@@ -3,12 +3,19 @@ the count of a row."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
+from django.db.models import F
 from django.db.models.functions import Now
 
+from .blocks import Block, blocks_of
 from .incident import Direction
 
 SYSTEM = "msh"
 """The actor of what the MSH does by itself."""
+
+
+# Of one message, as its index has them.
+OLDEST_FIRST = (Block("pk"), "pk")
+NEWEST_FIRST = (Block("pk").desc(), "-pk")
 
 
 class HistoryQuerySet(models.QuerySet["History"]):
@@ -16,6 +23,11 @@ class HistoryQuerySet(models.QuerySet["History"]):
         """What operators did, all of them or the one of this name: an index has these rows only."""
         acts = self.exclude(actor=SYSTEM)
         return acts.filter(actor=name) if name else acts
+
+    def of_message(self, message_id: str) -> "HistoryQuerySet":
+        """In the order of `OLDEST_FIRST` or `NEWEST_FIRST`, the index has them sorted."""
+        rows = self.alias(block=Block("pk"))
+        return rows.filter(block__in=blocks_of(History), message_id=message_id)
 
 
 class History(models.Model):
@@ -54,7 +66,7 @@ class History(models.Model):
         indexes = [
             # Rows come in the order of their time, so a few pages tell a minute's.
             BrinIndex(fields=["at"], autosummarize=True, name="history_at"),
-            models.Index(fields=["message_id", "id"], name="history_of_message"),
+            models.Index(Block("id"), F("message_id"), F("id"), name="history_of_message"),
             models.Index(
                 fields=["partner", "direction", "id"],
                 condition=models.Q(subject="link"),

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from msh.models import History, Incident
+from msh.models.history import OLDEST_FIRST
 from msh.store import history, incidents
 from msh.store.engine import Call, run
 from msh.store.history import HistoryRow
@@ -96,6 +98,35 @@ def test_a_message_with_a_long_history_is_counted_at_the_same_cost() -> None:
     before = cost_of(repetition(world))
     multiply(History.objects.get(), 3_000, event="'Note'")
     assert cost_of(repetition(world)) < before + 150
+
+
+def later_blocks(world: World, count: int) -> list[int]:
+    """A row of another message at the beginning of each. Their ids."""
+    first = (History.objects.get().pk >> 16) + 1
+    ids = [(first + number) << 16 for number in range(count)]
+    for pk in ids:
+        History.objects.create(pk=pk, partner=world.here, message_id="m-2", event="Note")
+    return ids
+
+
+def test_a_repetition_is_counted_in_a_row_of_an_earlier_block() -> None:
+    world = make_world()
+    run(repetition(world))
+    ids = later_blocks(world, 3)
+    run(repetition(world, at=AT + SECOND))
+    assert rows()[0] == (2, AT + SECOND)
+    assert History.objects.count() == 1 + len(ids)
+
+
+def test_history_of_a_message_is_found_in_every_block() -> None:
+    world = make_world()
+    run(repetition(world))
+    ids = later_blocks(world, 3)
+    found = History.objects.of_message("m-2").order_by(*OLDEST_FIRST)
+    assert [row.pk for row in found] == ids
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "history_of_message" in found.explain()
 
 
 # --- incidents ------------------------------------------------------------------------------------

@@ -115,8 +115,8 @@ def headline_of(delivery: Delivery) -> Headline:
 def _events(delivery: Delivery) -> QuerySet[History]:
     """Since its last attempt began."""
     message = delivery.message
-    events = History.objects.filter(
-        message_id=message.message_id, partner=message.link.partner_id, direction=Direction.IN
+    events = History.objects.of_message(message.message_id).filter(
+        partner=message.link.partner_id, direction=Direction.IN
     )
     return events.filter(at__gte=delivery.started_at).order_by("pk")
 

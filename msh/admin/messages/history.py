@@ -1,6 +1,9 @@
 """The history of links and messages: what happened, when, and by whom."""
 
+from typing import cast
+
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import (
@@ -114,6 +117,9 @@ class HistoryAdmin(LargeTableAdmin[History]):
         "last_at",
     )
     list_select_related = ("partner",)
+
+    def search(self, request: HttpRequest, rows: QuerySet[History], term: str) -> QuerySet[History]:
+        return cast("HistoryQuerySet", rows).of_message(term)
 
     @display(description="Time")
     def time(self, row: History) -> str:

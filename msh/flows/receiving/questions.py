@@ -186,9 +186,8 @@ class _Question:
     def _posted(self) -> str | None:
         asked = f"; asked by {self._signal.message_id}"
         about = self._about or self._signal.message_id
-        rows = History.objects.filter(
+        rows = History.objects.of_message(about).filter(
             partner=self._found.partner,
-            message_id=about,
             event=f"{self._answer}Received",
             detail__endswith=asked,
         )

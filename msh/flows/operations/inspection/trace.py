@@ -18,6 +18,7 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
+from msh.models.history import NEWEST_FIRST, OLDEST_FIRST
 from msh.protocol.kinds import DeliveryState
 
 FIRST, LAST = 20, 180
@@ -57,7 +58,7 @@ def trace_of(message_id: str) -> list[Moment]:
     """What happened to the messages with this MessageId, sent and received, by time; and to one
     that was refused, of which there is no row but what it was answered. Of a long history the
     first and the last rows, and how many of each kind are between them."""
-    history = History.objects.filter(message_id=message_id)
+    history = History.objects.of_message(message_id)
     return _by_time([*_shortened(history), *_beside_history(message_id)])
 
 
@@ -65,7 +66,7 @@ def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: 
     """All of it, `limit` rows of the history at a time, in the order in which they were written.
     Attempts, deliveries and pending signals are no rows that stay: they come with the last page, as
     they are now."""
-    rows = History.objects.filter(message_id=message_id, pk__gt=after).order_by("pk")
+    rows = History.objects.of_message(message_id).filter(pk__gt=after).order_by(*OLDEST_FIRST)
     if partner:
         rows = rows.filter(partner__name=partner)
     found = list(rows.select_related("partner")[: limit + 1])
@@ -99,10 +100,8 @@ def _by_time(moments: Iterable[Moment]) -> list[Moment]:
 def trace_of_row(message: OutboundMessage | InboundMessage) -> list[Moment]:
     partner = message.link.partner
     sent = isinstance(message, OutboundMessage)
-    history = History.objects.filter(
-        message_id=message.message_id,
-        partner=partner,
-        direction=Direction.OUT if sent else Direction.IN,
+    history = History.objects.of_message(message.message_id).filter(
+        partner=partner, direction=Direction.OUT if sent else Direction.IN
     )
     moments = [*_shortened(history), *_life(message)]
     if isinstance(message, InboundMessage):
@@ -152,11 +151,11 @@ def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
 
 
 def _shortened(rows: QuerySet[History]) -> Iterator[Moment]:
-    first = list(rows.select_related("partner").order_by("pk")[:FIRST])
+    first = list(rows.select_related("partner").order_by(*OLDEST_FIRST)[:FIRST])
     yield from map(_moment, first)
     if len(first) == FIRST:
         others = rows.filter(pk__gt=first[-1].pk)
-        last = list(others.select_related("partner").order_by("-pk")[:LAST])
+        last = list(others.select_related("partner").order_by(*NEWEST_FIRST)[:LAST])
         if len(last) == LAST:
             yield from _counted(others.filter(pk__lt=last[-1].pk))
         yield from map(_moment, last)

@@ -9,6 +9,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
@@ -16,10 +17,11 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.flows.operations.alerts.call import title_of
 from msh.flows.operations.alerts.channels import targets_of_settings
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.notify_operators import TRIES
 from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
 from msh.protocol.alerts.escalation import turn
-from msh.protocol.alerts.severity import Severity, severity_of
+from msh.protocol.alerts.severity import Severity, is_said_beside, severity_of
 
 SHOWN_AFTER = timedelta(days=1)
 """How long an alert that was given up stays on the dashboard."""
@@ -166,7 +168,20 @@ def _why_none(incident: Incident) -> str:
         return f"None: no recipient for severity {severity} of this partner is configured."
     if not incident.announced:
         return "None yet."
+    if beside := _beside(incident):
+        return format_html("One for both: the alert about {}, the same message.", beside)
     return "None: there was no recipient when it opened, or the partner was in maintenance."
+
+
+def _beside(incident: Incident) -> SafeString | None:
+    """The incident about the same message with whose alert this one was said, as a link."""
+    same = {"partner": incident.partner_id, "direction": incident.direction}
+    opened = Incident.objects.filter(**same, message_id=incident.message_id, message_id__gt="")
+    kinds = {one.kind: one for one in opened.exclude(pk=incident.pk)}
+    if not is_said_beside(incident.kind, kinds):
+        return None
+    found = next(one for kind, one in kinds.items() if not is_said_beside(kind, {incident.kind}))
+    return markup.link_to(found, CAUSES[found.kind].what)
 
 
 def severity_badge(severity: str) -> str:

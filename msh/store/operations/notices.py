@@ -20,7 +20,8 @@ LIMIT = 1000
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What operators are called about: an incident at the beginning of its next turn, after
-    `turns`, or a late message. `passed`: it came and went in a maintenance window."""
+    `turns`, or a late message. `passed`: it came and went in a maintenance window. `beside`: kinds
+    of the other incidents about the same message that are new."""
 
     incident_id: int | None
     partner_id: int
@@ -30,6 +31,7 @@ class Subject:
     at: datetime
     turns: int = 0
     passed: bool = False
+    beside: Sequence[str] = ()
 
     @property
     def cause(self) -> str:
@@ -75,7 +77,14 @@ _ANNOUNCE = Statement(
                SELECT FROM msh_maintenancewindow held
                WHERE held.partner_id = called.partner_id AND held.state IN ('running', 'ended')
                  AND held.starts_at <= called.opened_at
-                 AND called.opened_at < COALESCE(held.ended_at, 'infinity')) AS passed
+                 AND called.opened_at < COALESCE(held.ended_at, 'infinity')) AS passed,
+           -- As they were before this statement: those that it announces are among them.
+           ARRAY(
+               SELECT other.kind FROM msh_incident other
+               WHERE other.partner_id = called.partner_id AND other.direction = called.direction
+                 AND other.message_id = called.message_id AND called.message_id <> ''
+                 AND other.resolved_at IS NULL AND NOT other.announced
+                 AND other.id <> called.id) AS beside
     FROM called {_ANSWER}
     ORDER BY called.id
 """,
@@ -93,7 +102,8 @@ _DUE_AGAIN = Statement(
         ORDER BY next_turn LIMIT {LIMIT} FOR NO KEY UPDATE SKIP LOCKED)
     SELECT called.id AS incident_id, called.partner_id, called.kind, called.message_id,
            concat_ws('; last answer: ', called.detail, answer.detail) AS detail,
-           called.opened_at AS at, called.turns, false AS passed
+           called.opened_at AS at, called.turns, false AS passed,
+           '{{}}'::text[] AS beside
     FROM called {_ANSWER}
     ORDER BY called.id
 """,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from msh.models import AlertRecipient, Channel, OperatorNotice
 from msh.protocol.alerts.escalation import Rule, turn
-from msh.protocol.alerts.severity import severity_of
+from msh.protocol.alerts.severity import is_said_beside, severity_of
 from msh.store.clock import read_clock
 from msh.store.operations.notices import (
     End,
@@ -33,7 +33,8 @@ def make_notices(channels: Collection[str]) -> None:
         for one in AlertRecipient.objects.filter(enabled=True).prefetch_related("partners")
     }
     rules = [one.rule for one in recipients.values()]
-    subjects = [one for one in take_subjects(quiet) if not one.passed]
+    taken = take_subjects(quiet)
+    subjects = [one for one in taken if not (one.passed or is_said_beside(one.kind, one.beside))]
     if channels or rules:
         subjects += late_messages(quiet)
     called = [

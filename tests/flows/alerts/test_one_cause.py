@@ -1,0 +1,88 @@
+"""A message of ours that fails and the conversation that it stops have one cause: one call."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from msh.flows.operations.notify_operators import notify_operators
+from msh.models import Incident, OperatorNotice
+from msh.protocol.alerts.severity import is_said_beside
+from msh.protocol.kinds import IncidentKind
+from tests.admin.conftest import REFUSED, client_of
+from tests.flows.flying import Sky, make_sky
+from tests.peer import Peer
+
+from .conftest import bodies, recipient
+
+pytestmark = pytest.mark.django_db
+
+STOPPED, REFUSED_KIND = IncidentKind.CONVERSATION_STOPPED, IncidentKind.REFUSED_BY_PEER
+EXPIRED, ALONE = IncidentKind.MESSAGE_EXPIRED, IncidentKind.WENT_AHEAD_ALONE
+
+
+def fail(sky: Sky, conversation: str) -> None:
+    sky.submit(conversation_id=conversation)
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+
+
+def kinds_called(hook: Peer) -> list[str]:
+    made = OperatorNotice.objects.order_by("pk").values_list("kind", flat=True)
+    assert sum(len(body["notices"]) for body in bodies(hook)) == len(made)
+    return list(made)
+
+
+@pytest.fixture
+def sky(hook: Peer) -> Sky:
+    recipient("ops", url=hook.address)
+    return make_sky(ordered=True)
+
+
+def test_message_and_the_conversation_that_it_stops_are_one_call(sky: Sky, hook: Peer) -> None:
+    fail(sky, "talk")
+    assert sky.incidents() == [STOPPED, REFUSED_KIND]
+
+    notify_operators()
+    notify_operators()
+
+    assert kinds_called(hook) == [REFUSED_KIND]
+    stopped = Incident.objects.get(kind=STOPPED)
+    page = _page(
+        client_of("vic", "view_incident", "view_outboundmessage", "view_outboundlink"), stopped
+    )
+    assert "One for both: the alert about" in page
+    assert reverse("admin:msh_incident_change", args=[Incident.objects.get(kind=REFUSED_KIND).pk])
+
+
+def test_conversation_is_called_about_if_the_message_was_before(sky: Sky, hook: Peer) -> None:
+    """The incident of an earlier message is still open, and counts this one."""
+    fail(sky, "talk")
+    Incident.objects.filter(kind=STOPPED).delete()
+    notify_operators()
+    fail(sky, "other")
+
+    notify_operators()
+
+    assert kinds_called(hook) == [REFUSED_KIND, STOPPED]
+
+
+@pytest.mark.parametrize(
+    ("kind", "beside", "said"),
+    [
+        (STOPPED, [REFUSED_KIND], True),
+        (REFUSED_KIND, [STOPPED], False),
+        (STOPPED, [EXPIRED], False),
+        (EXPIRED, [STOPPED], True),
+        (STOPPED, [], False),
+        (EXPIRED, [REFUSED_KIND], False),
+        (ALONE, [STOPPED], False),
+        (STOPPED, [ALONE], False),
+    ],
+)
+def test_the_worse_of_the_two_is_called_about(kind: str, beside: list[str], said: bool) -> None:
+    assert is_said_beside(kind, beside) is said
+
+
+def _page(client: Client, incident: Incident) -> str:
+    where = reverse("admin:msh_incident_change", args=[incident.pk])
+    return client.get(where).content.decode()

@@ -2,6 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.text
 import partners.models.fields
 import partners.models.networks
 import django.contrib.postgres.fields
@@ -60,6 +61,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'indexes': [models.Index(django.db.models.functions.text.Upper('address'), name='partner_by_address'), models.Index(fields=['uri_normalised'], name='partner_by_uri')],
                 'permissions': [('switch_partner', 'Can switch submissions and deliveries on and off')],
                 'constraints': [models.UniqueConstraint(fields=('our_uri_normalised', 'uri_normalised'), name='partner_pair', violation_error_message='Another partner has the same pair of our URI and its URI.'), models.CheckConstraint(condition=models.Q(models.Q(('outgoing_kind', 'none'), ('outgoing_secret', '')), models.Q(models.Q(('outgoing_kind', 'none'), _negated=True), models.Q(('outgoing_secret', ''), _negated=True)), _connector='OR'), name='partner_secret_iff_shown', violation_error_message='Enter a token, or user:password.')],
             },

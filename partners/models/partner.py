@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Upper
 
 from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
@@ -161,6 +162,11 @@ class Partner(models.Model):
         ordering = ["name"]
         permissions = [
             ("switch_partner", "Can switch submissions and deliveries on and off"),
+        ]
+        indexes = [
+            # Whose an address is, too, however it is written.
+            models.Index(Upper("address"), name="partner_by_address"),
+            models.Index(fields=["uri_normalised"], name="partner_by_uri"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -1,9 +1,12 @@
 """An answer that names another partner: the addresses may be swapped."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import OutboundLink
 from partners.models import Partner
 from tests.admin.conftest import url
@@ -92,3 +95,17 @@ def test_two_pairs_with_one_mshs_uri_share_its_address(operator: Client) -> None
         uri=here.uri, uri_normalised=here.uri_normalised, our_uri_normalised="http://other.example/"
     )
     assert ", too" not in page_of(operator, second).content.decode()
+
+
+def test_whose_an_address_is_is_looked_up_by_indexes() -> None:
+    """A scan of 100,000 partners is too slow for a page."""
+    partner = Partner.objects.create(name="aldgate", uri="http://aldgate.example/", address="x")
+    with CaptureQueriesContext(connection) as asked:
+        shared_address(partner)
+    (query,) = asked.captured_queries
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
+        cursor.execute(f"EXPLAIN {query['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    for index in ("partner_by_address", "partner_by_uri"):
+        assert f"Bitmap Index Scan on {index}" in plan

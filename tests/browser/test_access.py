@@ -205,6 +205,7 @@ def test_links_to_wrong_fields_are_told_by_more_than_colour(console: Console) ->
     page = console.open("Administrator")
     page.goto(console.at("msh_keyrule_add"))
     page.evaluate("for (const form of document.forms) form.noValidate = true")
+    page.get_by_label("Reason").fill("as they call it")
     page.get_by_role("button", name="Save", exact=True).click()
     link = page.locator(".errornote .text-link").first
     expect(link).to_have_css("text-decoration-line", "underline")

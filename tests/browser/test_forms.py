@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from msh.admin.setup.partner import AUTHENTICATION
-from msh.models import InboundMessage, OutboundMessage
+from msh.models import Consumer, InboundMessage, OutboundMessage
 from partners.models import Partner
 from tests.browser.console import Console, user_with
 from tests.browser.test_actions import suspended, waiting
@@ -84,3 +84,25 @@ def test_settings_opened_by_advice_are_not_changed_by_a_key(
     assert kind.input_value() == before
     page.keyboard.press("Tab")
     expect(kind).to_be_focused()
+
+
+def test_a_form_is_not_sent_without_a_reason_and_keeps_what_was_typed(console: Console) -> None:
+    consumer = Consumer.objects.create(
+        name="typed", service_interface="typed", kind="http", url="http://127.0.0.1:1/"
+    )
+    page = console.open("Administrator")
+    page.goto(console.at("msh_consumer_change", consumer.pk))
+    reason = page.get_by_label("Reason")
+    expect(reason).to_be_in_viewport()
+    page.get_by_label("Authorization").fill("Bearer by-telephone")
+    page.get_by_role("button", name="Save", exact=True).click()
+
+    expect(reason).to_be_focused()
+    expect(page.get_by_label("Authorization")).to_have_value("Bearer by-telephone")
+    reason.fill("their new key")
+    page.get_by_role("button", name="Save", exact=True).click()
+    said = page.locator(".msh-messages a")
+    expect(said).to_have_text("typed")
+    expect(said).to_have_css("text-decoration-line", "underline")
+    consumer.refresh_from_db()
+    assert consumer.authorization() == "Bearer by-telephone"

@@ -29,9 +29,6 @@ from .markup import page_url
 from .pages import Table
 from .saved_filters import SavedFilters
 
-_REASON = (None, {"fields": ("reason",)})
-
-
 HISTORY_ROWS = 100
 """Shown on the page *History* of one row; the audit log has all."""
 
@@ -124,14 +121,14 @@ class AuditedForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no g
 
     reason = forms.CharField(
         max_length=REASON_LIMIT,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 1, "required": True}),
         help_text="Recorded with your name and all changed values.",
     )
 
 
 class AuditedAdmin(AuditHistory, SavedFilters):
-    """Subclasses set `fields` or `fieldsets`; the reason is added at the end. Rows are deleted one
-    by one, each with its own reason."""
+    """Subclasses set `fields` or `fieldsets`, without the reason: that stands beside the buttons
+    (`submit_line.html`). Rows are deleted one by one, each with its own reason."""
 
     form: Any = AuditedForm
     delete_confirmation_template: Any = "admin/msh/framework/delete.html"
@@ -164,22 +161,15 @@ class AuditedAdmin(AuditHistory, SavedFilters):
             # Another page saved the same at this moment: now the form finds its row, and says so.
             return super().changeform_view(*given)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
-        changes = (
-            self.has_add_permission(request)
-            if obj is None
-            else self.has_change_permission(request, obj)
-        )
-        return [*fieldsets, _REASON] if changes else fieldsets
-
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
     ) -> HttpResponse:
         """With the reason that was typed before a log-in (`error_pages.ErrorPages`)."""
-        reason = request.GET.get("reason", "")[:REASON_LIMIT]
-        if reason and request.method == "GET":
-            context["adminform"].form.initial["reason"] = reason
+        if reason := context["adminform"].form.fields.get("reason"):
+            reason.widget.attrs["form"] = f"{self.opts.model_name}_form"  # it stands below the form
+        typed = request.GET.get("reason", "")[:REASON_LIMIT]
+        if typed and request.method == "GET":
+            context["adminform"].form.initial["reason"] = typed
         response: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return response
 

@@ -42,8 +42,8 @@ class Plan(ActionDialog[OutboundLink]):
         cause = cause_of(row.suspended_for, answer_of(row.suspended_detail)).what
         return (
             f"{consequence}\n\nThe link is suspended now, since {local(row.suspended_since)}:"
-            f" {cause}. It stays suspended at the end of the window, unless you choose below that"
-            " it is resumed too."
+            f" {cause}. It stays suspended at the end of the window, unless you select below"
+            " that it is resumed too."
         )
 
     def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
@@ -245,4 +245,5 @@ def _sentence(window: MaintenanceWindow) -> SafeString:
 def _of_suspended(window: MaintenanceWindow) -> str:
     if window.state == WindowState.RUNNING:
         return "" if window.suspended_since else f" {STAYS_SUSPENDED}"
-    return " It also resumes a link that is suspended before." if window.resume_suspended else ""
+    also = " It also resumes the link if that was already suspended."
+    return also if window.resume_suspended else ""

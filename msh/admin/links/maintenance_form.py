@@ -31,11 +31,11 @@ class WindowForm(ReasonForm):
     )
     ends_at = LocalTimeField(label="or resume at", required=False)
     resume_suspended = forms.BooleanField(
-        label="Resume it too if it is suspended before",
+        label="Also resume a link that was already suspended",
         required=False,
         widget=UnfoldBooleanWidget(),
-        help_text="Otherwise a link that is suspended already when the window begins stays"
-        " suspended at its end: what suspended it may last longer than the maintenance.",
+        help_text="If this is not selected, a link that is already suspended when the window begins"
+        " stays suspended at its end: the cause may last longer than the maintenance.",
     )
 
     field_order: Sequence[str] = ("starts_at", "lasts", "ends_at", "resume_suspended", "reason")

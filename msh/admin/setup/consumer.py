@@ -47,7 +47,7 @@ class ConsumerAdmin(AuditedAdmin):
         "partner",
         "service_interface",
         "action",
-        "kind",
+        "short_kind",
         "destination",
         "fetched",
     )
@@ -62,6 +62,10 @@ class ConsumerAdmin(AuditedAdmin):
         ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
         ("Once and only once", {"fields": ("history", "resolver")}),
     )
+
+    @admin.display(description="kind", ordering="kind")
+    def short_kind(self, consumer: Consumer) -> str:
+        return consumer.get_kind_display().partition(":")[0]
 
     @admin.display(description="destination")
     def destination(self, consumer: Consumer) -> str:

@@ -157,3 +157,14 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     event.target.click();
 });
+
+/* The form of a page with a reason is not sent without one: what was typed into it stays. */
+document.addEventListener("click", (event) => {
+    if (!event.target.closest("#submit-row [type=submit]")) return;
+    const reason = document.querySelector(".msh-save-reason textarea");
+    if (reason && !reason.value.trim()) {
+        event.preventDefault();
+        reason.value = "";
+        reason.reportValidity();
+    }
+});

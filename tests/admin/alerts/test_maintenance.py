@@ -59,7 +59,7 @@ def test_a_suspended_link_is_resumed_at_the_end_if_chosen(
 ) -> None:
     use(operator, "suspend", world.link, "they asked for it")
     dialog = operator.get(address("plan_maintenance", world.link)).content.decode()
-    assert "It stays suspended at the end of the window, unless you choose below" in dialog
+    assert "It stays suspended at the end of the window, unless you select below" in dialog
     ticked = {"resume_suspended": "on"} if chosen else {}
     use(operator, "plan_maintenance", world.link, lasts="30", **ticked)
     watch.follow_maintenance()

@@ -1,12 +1,12 @@
 """The dashboard: figures, suspended partners, deliveries that stand still, other incidents, partner
 health, charts. All of it is read from one snapshot."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, When
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -15,7 +15,6 @@ from msh.admin.framework import markup
 from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.bulk_job import start_url
 from msh.admin.incidents.operator_notice import failing
-from msh.admin.links.outbound_link import URGENCY
 from msh.admin.setup.api_token import expiring, expiry_of
 from msh.admin.statistics import charts
 from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Traffic
@@ -120,27 +119,28 @@ def _clock(at: datetime) -> str:
 def _partner_health() -> Sequence[Health]:
     troubles = Incident.objects.filter(partner=OuterRef("partner"), resolved_at=None)
     links = OutboundLink.objects.select_related("partner").annotate(trouble=Exists(troubles))
-    worst = links.order_by(URGENCY, "-trouble", "-retries_spent", "partner__name")
+    found: Any = links.annotate(problem=_PROBLEM)
+    worst = found.order_by("problem", "-retries_spent", "partner__name")
     return [_health(link) for link in worst[:HEALTH_LIMIT]]
 
 
-def _health(link: OutboundLink) -> Health:
-    state, sign, words = next(
-        (state, sign, words) for applies, state, sign, words in _HEALTH if applies(link)
-    )
+def _health(link: Any) -> Health:
+    _, state, sign, words = _PROBLEMS[link.problem]
     return Health(str(link.partner), markup.page_url(link), state, sign, words)
 
 
-_HEALTH: Sequence[tuple[Callable[[Any], object], str, str, str]] = (
-    (lambda link: link.state == LaneState.SUSPENDED, "suspended", "S", "suspended"),
-    (
-        lambda link: link.state == LaneState.TRANSIENT,
-        "late",
-        "W",
-        "waiting at the request of the partner",
-    ),
-    (lambda link: link.retries_spent or link.failures, "late", "R", "retrying"),
-    (lambda link: link.trouble, "late", "I", "has an open incident"),
-    (lambda link: True, "ok", "", "OK"),
+_PROBLEMS: Sequence[tuple[Q, str, str, str]] = (
+    (Q(state=LaneState.SUSPENDED), "suspended", "S", "suspended"),
+    (Q(state=LaneState.TRANSIENT), "late", "W", "waiting at the request of the partner"),
+    (Q(retries_spent__gt=0) | Q(failures__gt=0), "late", "R", "retrying"),
+    (Q(partner__accepts=False), "late", "N", "submissions are refused by an operator"),
+    (Q(partner__delivers=False), "late", "H", "deliveries are held by an operator"),
+    (Q(trouble=True), "late", "I", "has an open incident"),
+    (Q(), "ok", "", "OK"),
 )
-"""The first one that applies is shown: condition, style, letter, text."""
+"""The first one that applies is shown, the first ones first: condition, style, letter, text."""
+_PROBLEM = Case(
+    *(When(applies, then=place) for place, (applies, *_) in enumerate(_PROBLEMS[:-1])),
+    default=len(_PROBLEMS) - 1,
+    output_field=IntegerField(),
+)

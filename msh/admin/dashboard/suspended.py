@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -12,6 +12,7 @@ from django.contrib import admin
 from django.db.models import Case, Count, F, Min, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
@@ -46,6 +47,7 @@ from msh.models import (
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.operations.windows import quiet_partners
 
 MOST = 1000
 """Suspended partners that are looked at."""
@@ -97,8 +99,9 @@ class Group:
     """Partners with the same cause. `answers`: (how many, text), the most frequent first.
     `longest` is down since `down_since`, the last one since `latest`; None if they are down since
     the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
-    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted. `hints`:
-    whose answer names another partner."""
+    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted and there is
+    one to resume; `resumes`: how many its preview selects; `left_out`: how many it does not, and
+    why. `hints`: whose answer names another partner."""
 
     count: int
     cause: Cause
@@ -112,6 +115,8 @@ class Group:
     queued: int
     largest: Member | None
     resume: str
+    resumes: int
+    left_out: str
     hints: Sequence[str]
 
 
@@ -126,10 +131,11 @@ def suspended(request: HttpRequest) -> Suspended:
     found = sorted(_links()[:MOST], key=cause_name)
     queued = _queue_lengths() if found else {}
     groups, single = [], []
+    quiet = quiet_partners(timezone.now()) if found else set()
     for name, group in groupby(found, key=cause_name):
         links = sorted(group, key=_since)
         if len(links) >= GROUPED_FROM:
-            groups.append(_group(request, name, links, queued))
+            groups.append(_group(request, name, links, queued, quiet))
         else:
             single += links
     single.sort(key=lambda link: (link.suspended_for == OPERATOR, _since(link)))
@@ -217,9 +223,16 @@ def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
 
 
 def _group(
-    request: HttpRequest, name: str, links: Sequence[Any], queued: Mapping[int, int]
+    request: HttpRequest,
+    name: str,
+    links: Sequence[Any],
+    queued: Mapping[int, int],
+    quiet: Collection[int],
 ) -> Group:
     cause = _cause(links[0])
+    cancelling = sum(link.cancelling for link in links)
+    in_maintenance = sum(link.partner_id in quiet and not link.cancelling for link in links)
+    resumes = len(links) - cancelling - in_maintenance
     answers = Counter(_answer(link) for link in links).most_common()
     members = [_member(link, queued.get(link.pk, 0)) for link in links]
     total = sum(member.queued for member in members)
@@ -237,9 +250,21 @@ def _group(
         max(len(links) - FIRST_NAMES, 0),
         total,
         by_queue[0] if by_queue[0].queued * len(links) > total else None,
-        _resume(request, name) if Help.RESUME in cause.helps else "",
+        _resume(request, name) if resumes and Help.RESUME in cause.helps else "",
+        resumes,
+        _left_out(cancelling, in_maintenance),
         _hints(cause, links),
     )
+
+
+def _left_out(cancelling: int, in_maintenance: int) -> str:
+    """Whom the preview of the bulk job does not select (`kept_back` in bulk_rows.py)."""
+    parts = []
+    if in_maintenance:
+        parts.append(f"{in_maintenance} in maintenance")
+    if cancelling:
+        parts.append(f"{cancelling} whose queue is to be cancelled")
+    return f"not {' and '.join(parts)}" if parts else ""
 
 
 def _hints(cause: Cause, links: Sequence[Any]) -> Sequence[str]:

@@ -12,6 +12,7 @@ from msh import health
 from msh.models import ApiToken, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.operations.operator_actions import open_missing_links
+from partners.models import Partner
 from tests.admin.conftest import client_of, suspended_world, waiting_world
 from tests.flows.flying import sky_of_five
 from tests.flows.world import make_world
@@ -115,6 +116,22 @@ def test_partner_health_lists_problems_first(onlooker: Client) -> None:
         (suspended.there.name, "suspended"),
         *((name, "ok") for name in others),
     ]
+
+
+def test_partner_whom_an_operator_stopped_is_not_ok(onlooker: Client) -> None:
+    """And comes before one that only waits for an Acknowledgement."""
+    refused, held, busy = make_world(), make_world(), waiting_world()
+    open_missing_links()
+    Partner.objects.filter(pk=refused.there.pk).update(accepts=False)
+    Partner.objects.filter(pk=held.there.pk).update(delivers=False)
+
+    strip = onlooker.get(PAGE).context["health"]
+
+    assert [(one.name, one.sign, one.words) for one in strip[:2]] == [
+        (refused.there.name, "N", "submissions are refused by an operator"),
+        (held.there.name, "H", "deliveries are held by an operator"),
+    ]
+    assert busy.there.name in {one.name for one in strip if one.state == "ok"}
 
 
 def test_missing_heartbeats_are_shown_first(onlooker: Client) -> None:

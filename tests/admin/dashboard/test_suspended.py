@@ -3,6 +3,7 @@ causes together, and as many statements for 300 as for 7."""
 
 import re
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -15,8 +16,17 @@ from msh import roles
 from msh.admin.dashboard.suspended import Member, Suspended
 from msh.admin.framework.markup import page_url
 from msh.flows.operations import change_link
+from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Delivery, InboundMessage, Incident, OutboundConversation, OutboundLink
+from msh.flows.operations.many.cancel_queue import cancel_queue
+from msh.models import (
+    Delivery,
+    InboundMessage,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+    OutboundMessage,
+)
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
 from partners.models import Partner
@@ -28,7 +38,15 @@ from tests.flows.flying import make_sky
 pytestmark = pytest.mark.django_db
 
 PAGE = reverse("admin:index")
+ANN = Actor("ann", "their data centre moves")
 FAILS = 500, "500 Internal Server Error: " + "x" * 100
+
+
+def plan_window(partner: Partner) -> None:
+    """That runs now."""
+    now = timezone.now()
+    ends = now + timedelta(hours=1)
+    maintenance.plan(partner, ANN, starts_at=now - timedelta(minutes=1), ends_at=ends)
 
 
 def shown_to(client: Client) -> Suspended:
@@ -53,6 +71,33 @@ def test_equal_causes_are_one_group_with_one_action(supervisor: Client, operator
     assert [line.link for line in shown.lines] == [failing]
     assert len(shown.lines[0].answer) == 81
     assert [group.resume for group in shown_to(operator).groups] == ["", ""]
+
+
+def test_resume_these_counts_what_its_preview_selects(supervisor: Client) -> None:
+    links = suspended_partners(5)
+    for link in links[:2]:
+        plan_window(link.partner)
+    last = OutboundMessage.objects.filter(link=links[2]).latest("pk").pk
+    for link in links[1:3]:
+        cancel_queue(link, ANN, last, uuid4())
+
+    response = supervisor.get(PAGE)
+
+    (group,) = response.context["suspended"].groups
+    rows = supervisor.get(group.resume).context["rows"]
+    assert group.resumes == sum(not row.why_not for row in rows) == 2
+    assert group.left_out == "not 1 in maintenance and 2 whose queue is to be cancelled"
+    assert "Resume 2 of these …" in response.content.decode()
+    assert group.left_out in response.content.decode()
+
+
+def test_group_of_which_none_is_to_be_resumed_has_no_button(supervisor: Client) -> None:
+    for link in suspended_partners(3):
+        plan_window(link.partner)
+
+    (group,) = shown_to(supervisor).groups
+
+    assert (group.resume, group.left_out) == ("", "not 3 in maintenance")
 
 
 def test_numbers_out_of_sync_are_resynchronised_from_the_dashboard(supervisor: Client) -> None:

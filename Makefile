@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test up test check docs coverage coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test up test check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -80,9 +80,14 @@ conformance: $(VENV)/ready-to-test browser hosts
 mutants: $(VENV)/ready-to-test
 	$(PY) -m tests.mutants $(ARGS)
 
+# Measured by tests/measuring.py; var has a file of data for each process that ran tests.
 coverage: $(VENV)/ready-to-test
-	@mkdir -p var
-	$(PY) -m coverage run -m pytest -c pyproject.toml -q tests/protocol tests/wire $(ARGS)
+	mkdir -p var && rm -f var/coverage var/coverage.*
+	MEASURE_COVERAGE=1 $(PY) -m pytest -c pyproject.toml -q tests/protocol tests/wire $(ARGS)
+	$(MAKE) --no-print-directory coverage-report
+
+coverage-report: $(VENV)/ready-to-test
+	$(PY) -m coverage combine -q
 	$(PY) -m coverage report
 
 coverage-all: $(VENV)/ready-to-test browser hosts
@@ -210,6 +215,11 @@ $(VENV)/ready-to-document: $(VENV)/ready-to-run
 $(VENV)/ready-to-test: $(VENV)/ready-to-run
 	$(INSTALL) --editable '.[embedded,spark,sso,otel,test,dev]'
 	@touch $@
+
+# Everything in one go, as .ci/run needs it.
+$(VENV)/ready-for-all: pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) --editable '.[embedded,spark,sso,otel,test,dev,docs]'
+	@touch $(foreach what,run spark document test,$(VENV)/ready-to-$(what)) $@
 
 $(PY):
 	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { echo \

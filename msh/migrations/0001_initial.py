@@ -594,7 +594,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'links to partners',
-                'permissions': [('suspend_outboundlink', 'Can suspend sending to a partner'), ('resume_outboundlink', 'Can resolve and resume sending to a partner'), ('reset_retries_outboundlink', 'Can reset the retries of a message in flight'), ('send_now_outboundlink', 'Can send a message in flight again at once'), ('cancel_outboundlink', 'Can cancel a message, with a verdict'), ('reset_sequence_outboundlink', 'Can restart the numbers to a partner at 1'), ('resynchronise_outboundlink', 'Can resynchronise the numbers of both sides'), ('rewind_outboundlink', 'Can send acknowledged messages to a partner again')],
+                'permissions': [('suspend_outboundlink', 'Can suspend sending to a partner'), ('resume_outboundlink', 'Can resume sending to a partner'), ('reset_retries_outboundlink', 'Can reset the retries of a message in flight'), ('send_now_outboundlink', 'Can send a message in flight again at once'), ('cancel_outboundlink', 'Can cancel a message, with a verdict'), ('reset_sequence_outboundlink', 'Can restart the numbers to a partner at 1'), ('resynchronise_outboundlink', 'Can resynchronise the numbers of both sides'), ('rewind_outboundlink', 'Can send acknowledged messages to a partner again')],
                 'indexes': [
                     models.Index(condition=models.Q(('state__in', ['waiting', 'transient'])), fields=['due'], name='outbound_link_due'),
                     models.Index(condition=models.Q(('state', 'idle')), fields=['id'], name='outbound_link_idle'),

@@ -69,7 +69,7 @@ class OutboundLink(models.Model):
         verbose_name_plural = "links to partners"
         permissions = [
             ("suspend_outboundlink", "Can suspend sending to a partner"),
-            ("resume_outboundlink", "Can resolve and resume sending to a partner"),
+            ("resume_outboundlink", "Can resume sending to a partner"),
             ("reset_retries_outboundlink", "Can reset the retries of a message in flight"),
             ("send_now_outboundlink", "Can send a message in flight again at once"),
             ("cancel_outboundlink", "Can cancel a message, with a verdict"),

@@ -168,10 +168,10 @@ def test_suspend_and_resume_without_a_mouse(console: Console, pair: PairFactory)
     expect(page.get_by_text("The link is now suspended")).to_be_visible()
     assert partner.link.suspended_detail.endswith(": their data centre moves")
 
-    press(page, page.get_by_role("link", name="Resolve and resume"))
+    press(page, page.get_by_role("link", name="Resume sending"))
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("it has moved")
-    press(page, dialog.get_by_role("button", name="Resolve and resume"))
+    press(page, dialog.get_by_role("button", name="Resume sending"))
     expect(page.get_by_text("resumed. The link is")).to_be_visible()
     assert partner.link.state == LaneState.IDLE
 

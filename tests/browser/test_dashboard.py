@@ -56,7 +56,7 @@ def test_a_dialog_gives_the_keyboard_back_to_what_opened_it(
     put_first(partner)
     page = left_open(console)
     shown = trouble(page, partner)
-    shown.get_by_role("link", name="Resolve and resume").press("Enter")
+    shown.get_by_role("link", name="Resume sending").press("Enter")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Reason")).to_be_focused()
 
@@ -65,7 +65,7 @@ def test_a_dialog_gives_the_keyboard_back_to_what_opened_it(
     expect(shown.get_by_role("cell", name="1", exact=True)).to_be_visible()
     dialog.get_by_role("link", name="Cancel").press("Enter")
 
-    expect(shown.get_by_role("link", name="Resolve and resume")).to_be_focused()
+    expect(shown.get_by_role("link", name="Resume sending")).to_be_focused()
 
 
 def test_dashboard_shows_lost_and_restored_connection(console: Console) -> None:

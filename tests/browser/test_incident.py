@@ -38,13 +38,13 @@ def test_suspended_partner_is_resumed_in_two_clicks(
 
     partner.peer.always(status(204))
     partner.peer.acknowledges = True
-    page.get_by_role("link", name="Resolve and resume").click()
+    page.get_by_role("link", name="Resume sending").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Message 1 is sent to")
     expect(dialog).to_contain_text("the same bytes, number and MessageId")
     dialog.get_by_label("Reason").fill(PARTNER_MENDED)
     console.picture(page, "console-dialog")
-    dialog.get_by_role("button", name="Resolve and resume").click()
+    dialog.get_by_role("button", name="Resume sending").click()
     expect(page.get_by_text("resumed. The link is")).to_be_visible()
 
     for message in messages:

@@ -111,7 +111,7 @@ def test_message_tells_its_story_in_sentences_and_each_attempt_once(
     summary = page.get_by_role("region", name="Summary")
     expect(summary).to_contain_text("The partner refuses our credentials")
     expect(summary).to_contain_text("Replace our credentials")
-    expect(summary.get_by_role("link", name="Resolve and resume")).to_be_visible()
+    expect(summary.get_by_role("link", name="Resume sending")).to_be_visible()
     expect(summary.get_by_role("definition").filter(has_text=re.compile("^-?$"))).to_have_count(0)
     story = page.get_by_role("region", name="Timeline")
     expect(story).to_be_in_viewport()

@@ -70,12 +70,12 @@ def test_reason_survives_a_log_in_in_a_second_tab(console: Console, pair: PairFa
     second.goto(console.msh.console)
     log_in(second, "ann")
     expect(second.get_by_role("heading", name="Dashboard")).to_be_visible()
-    page.get_by_role("button", name="Resolve and resume").click()
+    page.get_by_role("button", name="Resume sending").click()
 
     expect(page.get_by_text("Nothing was done")).to_be_visible()
     expect(page.get_by_label("Reason")).to_have_value(WHY)
     assert partner.link.state == LaneState.SUSPENDED
-    page.get_by_role("button", name="Resolve and resume").click()
+    page.get_by_role("button", name="Resume sending").click()
     expect(page.get_by_text("resumed. The link is")).to_be_visible()
 
 
@@ -90,7 +90,7 @@ def test_reason_survives_the_end_of_the_session(console: Console, pair: PairFact
     for cookie in page.context.cookies():
         Session.objects.filter(pk=cookie.get("value", "")).delete()
 
-    page.get_by_role("button", name="Resolve and resume").click()
+    page.get_by_role("button", name="Resume sending").click()
     log_in(page, "ben")
 
     expect(page.get_by_label("Reason")).to_have_value(WHY)

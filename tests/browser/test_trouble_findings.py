@@ -66,7 +66,7 @@ def test_advice_and_filled_button_follow_the_last_answer(
     expect(advice).to_contain_text("Its MSH is running")
     expect(advice).to_contain_text("Replace our credentials")
     expect(advice).not_to_contain_text("Find out whether")
-    assert_filled(page, "Partner settings", "Test connection", "Resolve and resume")
+    assert_filled(page, "Partner settings", "Test connection", "Resume sending")
     page.get_by_role("link", name="Partner settings").click()
     expect(page.get_by_label("Our credential")).to_be_in_viewport()
 
@@ -83,12 +83,12 @@ def test_out_of_sync_link_offers_to_resynchronise(console: Console, pair: PairFa
 
     page = console.open("Supervisor")
     line = trouble(page, partner)
-    expect(line.get_by_role("link", name="Resolve and resume")).to_have_count(0)
+    expect(line.get_by_role("link", name="Resume sending")).to_have_count(0)
     line.get_by_role("link", name="Resynchronise and resume").click()
     expect(page.get_by_role("dialog").get_by_label("Last accepted number")).to_be_visible()
     page = page_of(console, "Supervisor", partner.link)
     expect(page.get_by_text("Sending again does not help")).to_be_visible()
-    assert_filled(page, "Resynchronise and resume", "Resolve and resume")
+    assert_filled(page, "Resynchronise and resume", "Resume sending")
 
     page = console.open("Operator")
     expect(trouble(page, partner)).to_contain_text("ask a user with the role Supervisor")

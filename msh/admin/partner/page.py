@@ -155,7 +155,7 @@ def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
         yield Jump(title, icon, f"{where}?link__partner={partner.pk}", recommended=False)
     yield Jump("History", "history", history, recommended=False)
     changes = reverse("admin:partners_partner_history", args=[partner.pk])
-    yield Jump("Changes of settings", "manage_history", changes, recommended=False)
+    yield Jump("Audit log of its settings", "manage_history", changes, recommended=False)
 
 
 def _links(partner: Partner, outbound: Any, inbound: Any) -> Table:

@@ -77,7 +77,7 @@ SUSPEND = _change(
 RESUME = _change(
     "resume",
     change_link.resume,
-    title="Resolve and resume",
+    title="Resume sending",
     summary="Resolve the incidents of a link and resume it: the retry counter is reset, and the"
     " message in flight is sent first, with the same bytes.",
     done="resumed",

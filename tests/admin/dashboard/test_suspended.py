@@ -212,7 +212,7 @@ def test_one_line_offers_what_helps_first(operator: Client) -> None:
 
     assert page.count("Test connection") == 2
     assert page.count("msh-action-recommended") == 2
-    assert page.count("Resolve and resume") == 2
+    assert page.count("Resume sending") == 2
 
 
 def test_more_than_fits_is_counted(operator: Client) -> None:

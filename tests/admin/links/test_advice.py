@@ -77,7 +77,7 @@ def test_refused_credentials_are_replaced_before_anything_is_resumed(
 def test_a_failing_partner_is_resumed_when_it_is_mended(operator: Client) -> None:
     page = page_of(operator, silent_world(500, "500 Internal Server Error"))
 
-    assert filled(page) == ["Resolve and resume"]
+    assert filled(page) == ["Resume sending"]
     assert "Call the partner&#x27;s operator" in page.content.decode()
 
 
@@ -178,7 +178,7 @@ def test_a_resume_forgets_what_the_partner_said_before(supervisor: Client) -> No
     world.end(job, AttemptResult(outcome_of(500), status=500, detail="500 broken"))
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
-    assert filled(page_of(supervisor, world)) == ["Resolve and resume"]
+    assert filled(page_of(supervisor, world)) == ["Resume sending"]
 
 
 def test_the_incident_says_the_same(operator: Client) -> None:

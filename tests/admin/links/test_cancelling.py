@@ -51,7 +51,7 @@ def test_a_queue_that_a_job_is_cancelling_is_not_safe_to_resume(operator: Client
     world = suspended_with_a_queue()
     for page in pages_of(operator, world):
         assert "safe to resume" in page.content.decode()
-        assert filled(page) == ["Resolve and resume"]
+        assert filled(page) == ["Resume sending"]
 
     job = cancel(world)
 
@@ -65,7 +65,7 @@ def test_a_queue_that_a_job_is_cancelling_is_not_safe_to_resume(operator: Client
         assert "safe to resume" not in operator.get(reverse(name)).content.decode()
 
     BulkJob.objects.update(state="done", ended_at=timezone.now())
-    assert [filled(page) for page in pages_of(operator, world)] == [["Resolve and resume"]] * 2
+    assert [filled(page) for page in pages_of(operator, world)] == [["Resume sending"]] * 2
 
 
 def test_nor_is_one_that_a_second_person_has_yet_to_decide_on(
@@ -83,7 +83,7 @@ def test_nor_is_one_that_a_second_person_has_yet_to_decide_on(
         assert f"Request {asked.pk}</bdi></a> waits for a second person." in html
         assert url(ActRequest, "change", asked.pk) in html
         assert filled(page) == []
-    assert [filled(page) for page in pages_of(operator, other)] == [["Resolve and resume"]] * 2
+    assert [filled(page) for page in pages_of(operator, other)] == [["Resume sending"]] * 2
 
     ActRequest.objects.update(until=timezone.now())
-    assert [filled(page) for page in pages_of(operator, world)] == [["Resolve and resume"]] * 2
+    assert [filled(page) for page in pages_of(operator, world)] == [["Resume sending"]] * 2

@@ -47,8 +47,9 @@ _BEST_EFFORT = """
 """
 _SIGNALS = """
     INSERT INTO msh_signal
-        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at)
-    SELECT id, 'Acknowledgement', %s || n, 'tpa', 'c', now(), now(), now() + interval '1 day'
+        (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
+         inbound_id)
+    SELECT id, 'Acknowledgement', %s || n, 'tpa', 'c', now(), now(), now() + interval '1 day', n
     FROM msh_inboundlink CROSS JOIN generate_series(1, %s::int) n WHERE partner_id = %s
 """
 

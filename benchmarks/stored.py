@@ -90,6 +90,7 @@ _INBOUND = _Side(
                 AND "row".kind = 'Acknowledgement' AND "row".pending = 0
             """,
             {
+                "inbound_id": _NEW_ID,
                 "ref_to_message_id": _MESSAGE_ID,
                 "first_at": _AT,
                 "due": _AT,

@@ -736,6 +736,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('Acknowledgement', 'Acknowledgement'), ('Error', 'Error'), ('Pong', 'Pong'), ('StatusResponse', 'StatusResponse')], max_length=15)),
+                ('inbound_id', models.BigIntegerField(db_default=0, default=0, editable=False)),
                 ('ref_to_message_id', models.CharField(blank=True, max_length=255, verbose_name='RefToMessageId')),
                 ('tpa_id', models.TextField(blank=True, verbose_name='TPAId')),
                 ('conversation_id', models.TextField(blank=True, verbose_name='ConversationId')),
@@ -766,7 +767,8 @@ class Migration(migrations.Migration):
                     models.Index(condition=models.Q(('content_digest__isnull', False), ('kind', 'Error')), fields=['link', 'ref_to_message_id'], name='signal_refused'),
                 ],
                 'constraints': [
-                    models.UniqueConstraint(fields=('link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),
+                    models.UniqueConstraint(fields=('inbound_id', 'link', 'kind', 'code', 'ref_to_message_id'), name='signal_once'),
+                    models.CheckConstraint(condition=models.Q(models.Q(('kind', 'Acknowledgement'), _negated=True), models.Q(('inbound_id', 0), _negated=True), _connector='OR'), name='signal_acknowledges_message'),
                 ],
             },
         ),

@@ -1,5 +1,7 @@
 """Acknowledgements and Error Messages that we send (docs/spec/tables.md, Signals)."""
 
+from collections.abc import Iterable
+
 from django.db import models
 from django.db.models import Q
 
@@ -19,21 +21,31 @@ class SignalKind(models.TextChoices):
 
 
 ABOUT_MESSAGES = (SignalKind.ACKNOWLEDGEMENT, SignalKind.ERROR)
+NO_MESSAGE = 0
 
 
 class SignalQuerySet(models.QuerySet["Signal"]):
-    """The index has link, kind and code before the MessageId, so all of them are named."""
+    """The index has message, link, kind and code before the MessageId, so all of them are named."""
 
     def with_ref(self, message_id: str) -> "SignalQuerySet":
         links = list(InboundLink.objects.values_list("pk", flat=True))
-        return self._with_ref(message_id).filter(link__in=links)
+        received = InboundMessage.objects.with_message_id(message_id)
+        return self._with_ref(message_id, received.values_list("pk", flat=True), links)
 
     def about(self, message: InboundMessage) -> "SignalQuerySet":
-        return self._with_ref(message.message_id).filter(link=message.link_id)
+        return self._with_ref(message.message_id, [message.pk], [message.link_id])
 
-    def _with_ref(self, message_id: str) -> "SignalQuerySet":
+    def _with_ref(
+        self, message_id: str, inbound: Iterable[int], links: list[int]
+    ) -> "SignalQuerySet":
         codes = ["", *(code.value for code in ErrorCode)]
-        return self.filter(kind__in=ABOUT_MESSAGES, code__in=codes, ref_to_message_id=message_id)
+        return self.filter(
+            inbound_id__in=[NO_MESSAGE, *inbound],
+            link__in=links,
+            kind__in=ABOUT_MESSAGES,
+            code__in=codes,
+            ref_to_message_id=message_id,
+        )
 
 
 class Signal(models.Model):
@@ -49,6 +61,11 @@ class Signal(models.Model):
         "InboundLink", on_delete=models.PROTECT, related_name="signals", db_index=False
     )
     kind = models.CharField(max_length=15, choices=SignalKind)
+    # No foreign key: what an Acknowledgement says stays true without the message.
+    inbound_id = models.BigIntegerField(default=NO_MESSAGE, db_default=NO_MESSAGE, editable=False)
+    """Of the message that an Acknowledgement is for; otherwise NO_MESSAGE. First in the index, for
+    MessageIds come in no order (docs/decisions/2026-11-23-blocks.md). Below 0: the message was
+    pruned before its partner was moved here."""
     ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
     tpa_id = models.TextField("TPAId", blank=True)
     conversation_id = models.TextField("ConversationId", blank=True)
@@ -94,7 +111,12 @@ class Signal(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["link", "kind", "code", "ref_to_message_id"], name="signal_once"
+                fields=["inbound_id", "link", "kind", "code", "ref_to_message_id"],
+                name="signal_once",
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="Acknowledgement") | ~Q(inbound_id=NO_MESSAGE),
+                name="signal_acknowledges_message",
             ),
         ]
 

@@ -75,8 +75,8 @@ def test_one_that_failed_waits_and_those_behind_it(values: dict[str, Any], goes:
         ({"pending": 1, "transmitted": 0}, True),
         ({"pending": 1, "transmitted": 1}, False),  # a copy owes it again
         ({"pending": 0, "transmitted": 0}, False),  # the partner does not take it
-        ({"pending": 1, "transmitted": 0, "kind": "Error", "code": "OtherXML"}, False),
-        ({"pending": 1, "transmitted": 0, "ref_to_message_id": "another"}, False),
+        ({"pending": 1, "transmitted": 0, "kind": "Error", "inbound_id": 0}, False),
+        ({"pending": 1, "transmitted": 0, "inbound_id": 2**40}, False),
     ],
 )
 @pytest.mark.parametrize("state", ["routed", "withheld"])

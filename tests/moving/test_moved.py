@@ -16,6 +16,7 @@ from msh.models import (
     InboundLink,
     InboundMessage,
     OutboundLink,
+    Signal,
     Statistics,
 )
 from msh.protocol.errors import MovedAway
@@ -164,6 +165,27 @@ def test_what_was_read_there_is_not_in_the_feed_here(
         (read,) = feed.page(0, 10)
         assert read.link.partner == other.here
         assert InboundMessage.objects.filter(feed_position=None).count() == 0
+
+
+def test_acknowledgements_stay_with_their_messages(world: World, file: Path, there: There) -> None:
+    """Also that of a message that was pruned: it is of no other one."""
+    world.submit()
+    world.settle()
+    pruned, kept = InboundMessage.objects.order_by("pk")
+    change_link.suspend(world.here, ANN)
+    pruned.delete()
+    move_partner.export(world.here, file, "b", ANN)
+    with there():
+        other = make_world()
+        for _ in range(3):
+            other.submit()
+            other.settle()
+        move_partner.load(file, ANN)
+        of_moved = Signal.objects.filter(link__partner__name=world.here.name)
+        (one,) = InboundMessage.objects.filter(link__partner__name=world.here.name)
+        assert [each.ref_to_message_id for each in of_moved.about(one)] == [kept.message_id]
+        without = of_moved.exclude(inbound_id__in=InboundMessage.objects.values("pk"))
+        assert [each.ref_to_message_id for each in without] == [pruned.message_id]
 
 
 def test_replays_stay_in_the_order_of_their_pair(world: World, file: Path, there: There) -> None:

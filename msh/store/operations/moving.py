@@ -75,6 +75,11 @@ _ANEW: dict[tuple[type[models.Model], str], str] = {
     (InboundMessage, "feed_position"): (
         "CASE WHEN staged.feed_position IS NOT NULL THEN -r0.new END"
     ),
+    # Of a message that was pruned there is none here.
+    (Signal, "inbound_id"): """
+        CASE WHEN staged.inbound_id = 0 THEN 0 ELSE COALESCE(
+            (SELECT new FROM ids_msh_inboundmessage WHERE old = staged.inbound_id), -r0.new) END
+    """,
 }
 """Columns that get another value; r0.new is the new id."""
 

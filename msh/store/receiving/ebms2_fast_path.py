@@ -98,13 +98,13 @@ def _accept(payloads: str) -> Statement[Accepted]:
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
-             sending, tries, content_type, body, kept, dialect)
+             sending, tries, content_type, body, kept, dialect, inbound_id)
         SELECT %(link_id)s, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s,
                statement_timestamp(), statement_timestamp() + interval '1 second',
                statement_timestamp() + %(horizon)s * interval '1 second', true, 1, %(ack_type)s,
-               %(ack)s, true, 'ebms2'
-        FROM usual
-        ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+               %(ack)s, true, 'ebms2', id
+        FROM message
+        ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
         SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
             due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
                        ELSE EXCLUDED.first_at END

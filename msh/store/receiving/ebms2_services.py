@@ -50,7 +50,7 @@ _QUEUE = Write(
          content_type, body, dialect)
     VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(at)s, %(at)s,
             %(at)s, %(content_type)s, %(body)s, 'ebms2')
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = 1, tries = 0, due = EXCLUDED.due, expires_at = EXCLUDED.expires_at,
         content_type = EXCLUDED.content_type, body = EXCLUDED.body
     WHERE msh_signal.pending = 0

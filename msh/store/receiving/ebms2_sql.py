@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from msh.store.engine import Key, Order, Statement, Write
+from msh.store.sending.signals import ACKNOWLEDGED
 
 from .message_sql import PAYLOADS
 
@@ -192,14 +193,14 @@ INSERT = Write(
 
 # A further copy gets the answer that is kept: its bytes stay the first ones.
 QUEUE_KEPT = Write(
-    """
+    f"""
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
-         first_at, due, expires_at, content_type, body, kept, dialect, content_digest)
+         first_at, due, expires_at, content_type, body, kept, dialect, content_digest, inbound_id)
     VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
             %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
-            %(body)s, true, 'ebms2', %(content_digest)s)
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+            %(body)s, true, 'ebms2', %(content_digest)s, {ACKNOWLEDGED})
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
         due = CASE WHEN msh_signal.sending
                    THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
@@ -210,15 +211,15 @@ QUEUE_KEPT = Write(
 
 # On the connection of the message itself: nothing is pending, and the bytes are the first ones.
 ANSWER_KEPT = Statement(
-    """
+    f"""
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
          first_at, due, expires_at, content_type, body, kept, dialect, content_digest,
-         pending, transmitted)
+         pending, transmitted, inbound_id)
     VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
             %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
-            %(body)s, true, 'ebms2', %(content_digest)s, 0, 1)
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+            %(body)s, true, 'ebms2', %(content_digest)s, 0, 1, {ACKNOWLEDGED})
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET transmitted = msh_signal.transmitted + 1, expires_at = EXCLUDED.expires_at
     RETURNING content_type, body
     """,

@@ -61,9 +61,7 @@ _FIND_DUE = Statement(
     WHERE (head.forward_due IS NULL OR head.forward_due <= statement_timestamp())
       AND (head.state = 'withheld' OR NOT EXISTS (
           SELECT FROM msh_signal signal
-          WHERE signal.link_id = head.link_id AND signal.kind = 'Acknowledgement'
-            AND signal.code = '' AND signal.ref_to_message_id = head.message_id
-            AND signal.pending > 0 AND signal.transmitted = 0
+          WHERE signal.inbound_id = head.id AND signal.pending > 0 AND signal.transmitted = 0
           OFFSET 0))
     ORDER BY head.id LIMIT %(limit)s
     """,

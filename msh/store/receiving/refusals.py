@@ -25,7 +25,7 @@ _IS_KNOWN = Statement(
     SELECT EXISTS (
         SELECT FROM msh_signal
         WHERE link_id = %(link_id)s AND kind = 'Error' AND code = %(code)s
-          AND ref_to_message_id = %(message_id)s) AS known
+          AND ref_to_message_id = %(message_id)s AND inbound_id = 0) AS known
     """,
     _Known,
 )

@@ -71,13 +71,14 @@ def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location,
              description, min_retry_secs, sequence_number, first_at, due, expires_at, sending,
-             tries)
-        SELECT id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '', '',
-               NULL, %(sequence_number)s, statement_timestamp(),
+             tries, inbound_id)
+        SELECT link.id, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s, '', '',
+               '', NULL, %(sequence_number)s, statement_timestamp(),
                statement_timestamp() + interval '1 second',
-               statement_timestamp() + %(horizon)s * interval '1 second', true, 1
-        FROM link
-        ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+               statement_timestamp() + %(horizon)s * interval '1 second', true, 1,
+               message.id
+        FROM link, message
+        ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
         SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
             sequence_number = EXCLUDED.sequence_number,
             due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)

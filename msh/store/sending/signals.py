@@ -62,17 +62,24 @@ class SignalResult:
     body: bytes | None = None
 
 
+ACKNOWLEDGED = """
+    CASE WHEN %(kind)s::varchar = 'Acknowledgement' THEN (
+        SELECT id FROM msh_inboundmessage
+        WHERE link_id = %(link_id)s AND message_id = %(message_id)s::varchar) ELSE 0 END
+"""
+"""Column `inbound_id` of a signal of any kind."""
+
 # One row per message: a flood of copies makes many signals and stays one row. While one of them is
 # being sent, the next waits for it, but not for long: its worker may be dead.
 QUEUE_SIGNAL = Write(
-    """
+    f"""
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
-         min_retry_secs, sequence_number, first_at, due, expires_at)
+         min_retry_secs, sequence_number, first_at, due, expires_at, inbound_id)
     VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
             %(location)s, %(description)s, %(min_retry_secs)s, %(sequence_number)s, %(at)s, %(at)s,
-            %(expires_at)s)
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+            %(expires_at)s, {ACKNOWLEDGED})
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
         description = EXCLUDED.description, min_retry_secs = EXCLUDED.min_retry_secs,
         sequence_number = EXCLUDED.sequence_number,

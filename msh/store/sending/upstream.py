@@ -44,10 +44,10 @@ QUEUE_WITHHELD_ACK = Write(
         {_ONWARD_ACKNOWLEDGED} FROM origin)
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
-         sequence_number, first_at, due, expires_at)
+         sequence_number, first_at, due, expires_at, inbound_id)
     SELECT link_id, 'Acknowledgement', message_id, tpa_id, conversation_id, '', '', '',
-           sequence_number, at, at, expires_at FROM origin
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+           sequence_number, at, at, expires_at, %(key)s FROM origin
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
         description = EXCLUDED.description
     """,
@@ -84,7 +84,7 @@ QUEUE_DELIVERY_FAILURE = Write(
          sequence_number, first_at, due, expires_at)
     SELECT link_id, 'Error', message_id, tpa_id, conversation_id, %(code)s::text,
            %(location)s::text, %(why)s::text, sequence_number, at, at, expires_at FROM origin
-    ON CONFLICT (link_id, kind, code, ref_to_message_id) DO UPDATE
+    ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at, due = EXCLUDED.due,
         description = EXCLUDED.description
     """,

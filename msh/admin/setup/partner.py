@@ -5,6 +5,7 @@ The credentials of a partner are generated and shown once. Ours are entered and 
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import uuid4
 
 from django import forms
 from django.contrib import admin, messages
@@ -100,6 +101,15 @@ class AgreementFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
             given = form.cleaned_data
             if given.get("tpa_id") in unseen and not given.get("DELETE"):
                 form.add_error("tpa_id", str(_ONCE.get_violation_error_message()))
+
+    def save_existing_objects(self, commit: bool = True) -> list[Agreement]:
+        """Rows are written one after the other: a TPAId that another row is to have is free before
+        the first, also if it is swapped, or its agreement removed."""
+        for form in self.initial_forms:
+            if commit and ("tpa_id" in form.changed_data or form in self.deleted_forms):
+                Agreement.objects.filter(pk=form.instance.pk).update(tpa_id=uuid4().hex)
+        saved: list[Agreement] = super().save_existing_objects(commit)
+        return saved
 
 
 class AgreementInline(StackedInline):

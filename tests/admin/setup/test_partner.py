@@ -135,6 +135,44 @@ def test_a_page_that_does_not_know_an_agreement_cannot_add_it_again(
     assert Agreement.objects.get().retries == 4
 
 
+def test_agreements_can_swap_their_tpa_ids(admin_client: Client, partner: Partner) -> None:
+    """Written one after the other, they would have the same for a moment."""
+    ids = ["tpa-1", "tpa-2", "tpa-3"]
+    added = [{**AGREEMENT, "tpa_id": one, "retries": place} for place, one in enumerate(ids)]
+    assert admin_client.post(page_of(partner), form(agreements=added)).status_code == 302
+    stored = list(Agreement.objects.order_by("pk").values_list("pk", flat=True))
+    turned = [{**one, "tpa_id": ids[place - 1]} for place, one in enumerate(added)]
+    known: dict[str, object] = {"agreements-INITIAL_FORMS": 3}
+    for place, key in enumerate(stored):
+        known |= {f"agreements-{place}-id": key, f"agreements-{place}-partner": partner.pk}
+
+    response = admin_client.post(page_of(partner), form(agreements=turned) | known)
+
+    assert response.status_code == 302
+    found = Agreement.objects.order_by("pk").values_list("tpa_id", "retries")
+    assert list(found) == [("tpa-3", 0), ("tpa-1", 1), ("tpa-2", 2)]
+    same = form(agreements=[{**one, "tpa_id": "tpa-1"} for one in added]) | known
+    assert admin_client.post(page_of(partner), same).status_code == 200
+
+
+def test_agreement_can_have_the_tpa_id_of_one_that_is_removed_with_it(
+    admin_client: Client, partner: Partner
+) -> None:
+    added = [{**AGREEMENT, "tpa_id": one} for one in ("tpa-1", "tpa-2")]
+    assert admin_client.post(page_of(partner), form(agreements=added)).status_code == 302
+    stays, goes = Agreement.objects.order_by("pk")
+    known: dict[str, object] = {"agreements-INITIAL_FORMS": 2}
+    for place, one in enumerate((stays, goes)):
+        known |= {f"agreements-{place}-id": one.pk, f"agreements-{place}-partner": partner.pk}
+    after = [{**AGREEMENT, "tpa_id": "tpa-2"}, {**AGREEMENT, "tpa_id": "tpa-2", "DELETE": "on"}]
+
+    response = admin_client.post(page_of(partner), form(agreements=after) | known)
+
+    assert response.status_code == 302, errors_of(response)
+    assert Agreement.objects.get(partner=partner).pk == stays.pk
+    assert Agreement.objects.get(pk=stays.pk).tpa_id == "tpa-2"
+
+
 def test_a_new_partner_is_suspended_before_its_first_message(admin_client: Client) -> None:
     admin_client.post(ADD, form())
     link = OutboundLink.objects.get(partner__name="acme")

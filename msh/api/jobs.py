@@ -1,7 +1,7 @@
 """`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`, `deliveries/ID/replay`
 and `replays`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -147,18 +147,30 @@ class CancelQueueForm(AloneForm):
     confirmation = _confirmation()
 
 
-@partial(documented, "cancel_queue")
-class CancelQueueView(RowActionView):
-    action = link_actions.CANCEL_QUEUE
-    rows = OutboundLink.objects.select_related("partner")
-    form = CancelQueueForm
+class BeginJobView(RowActionView):
+    """Begins a job about the row: once for each confirmation."""
+
     document = JobDocument
     status = 201
 
-    def act(self, row: OutboundLink, by: Actor, form: Mapping[str, Any]) -> BulkJob:
-        last = form.get("last") or queue_of(row).last
-        job: BulkJob = self.action.flow(row, by, last, form.get("confirmation"))
+    def act(self, row: Any, by: Actor, form: Mapping[str, Any]) -> BulkJob:
+        given = self.given(row, form)
+        job: BulkJob = self.action.flow(row, by, *given, form.get("confirmation"))
         return fresh(job)
+
+    def given(self, row: Any, form: Mapping[str, Any]) -> Sequence[object]:
+        """What the flow takes besides."""
+        return ()
+
+
+@partial(documented, "cancel_queue")
+class CancelQueueView(BeginJobView):
+    action = link_actions.CANCEL_QUEUE
+    rows = OutboundLink.objects.select_related("partner")
+    form = CancelQueueForm
+
+    def given(self, row: OutboundLink, form: Mapping[str, Any]) -> Sequence[object]:
+        return [form.get("last") or queue_of(row).last]
 
 
 class ReplayForm(Reason):
@@ -166,16 +178,10 @@ class ReplayForm(Reason):
 
 
 @partial(documented, "replay_delivery")
-class ReplayView(RowActionView):
+class ReplayView(BeginJobView):
     action = actions.REPLAY
     rows = Delivery.objects.select_related("message")
     form = ReplayForm
-    document = JobDocument
-    status = 201
-
-    def act(self, row: Delivery, by: Actor, form: Mapping[str, Any]) -> BulkJob:
-        job: BulkJob = self.action.flow(row, by, form.get("confirmation"))
-        return fresh(job)
 
 
 class ReplaysQuery(Form):

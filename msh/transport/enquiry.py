@@ -11,11 +11,14 @@ from msh.transport.http import one_line
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
 DETAIL_LIMIT = 300  # characters
-SILENT = "no answer within"
 
 
 class EnquiryFailed(Exception):
     """No answer, or none that can be used. `str()` says why, on one line."""
+
+
+class NoAnswerInTime(EnquiryFailed):
+    """The request was taken, or may have been, and not answered."""
 
 
 def link_status_url(address: str, message_ids: Sequence[str] = ()) -> str:
@@ -56,7 +59,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
             answers = await asyncio.gather(*(_ask(session, url) for url in first))
             return [*answers, await _ask(session, last)]
     except TimeoutError:
-        raise EnquiryFailed(f"{SILENT} {deadline:g} s") from None
+        raise NoAnswerInTime(f"no answer within {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise EnquiryFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from msh.transport.enquiry import ANSWER_LIMIT, EnquiryFailed, ask, link_status_url
+from msh.transport.enquiry import ANSWER_LIMIT, EnquiryFailed, NoAnswerInTime, ask, link_status_url
 
 ANSWERS = {
     "/good": (200, {}, b"{}"),
@@ -83,5 +83,7 @@ def test_the_body_is_the_answer(server: str, path: str) -> None:
     ],
 )
 def test_anything_else_is_none(server: str, path: str, why: str) -> None:
-    with pytest.raises(EnquiryFailed, match=why):
+    failed = NoAnswerInTime if path == "/silent" else EnquiryFailed
+    with pytest.raises(failed, match=why) as raised:
         ask([f"{server}{path}"], "", 0.2 if path == "/silent" else 10)
+    assert raised.type is failed

@@ -49,9 +49,9 @@ def _open_requests() -> QuerySet[ActRequest]:
 
 def is_cancelling(link: Any) -> bool:
     """`link`: best with `cancelling`, as the list of links has it."""
-    if hasattr(link, "cancelling"):
-        return bool(link.cancelling)
-    return bool(cancelling_notices(link))
+    if not hasattr(link, "cancelling"):
+        (link,) = with_cancelling(OutboundLink.objects.filter(pk=link.pk))
+    return bool(link.cancelling)
 
 
 def cancelling_notices(link: OutboundLink) -> Sequence[SafeString]:

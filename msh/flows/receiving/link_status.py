@@ -21,11 +21,12 @@ DEADLINE = 10.0
 
 
 class NoStatus(NotPossible):
-    """The partner did not say, and `why`. `str()` is a sentence with the cure."""
+    """The partner did not say, and `why`; `silent`: it did not answer at all in time. `str()` is a
+    sentence with the cure."""
 
-    def __init__(self, text: str, why: str = "") -> None:
+    def __init__(self, text: str, why: str = "", *, silent: bool = False) -> None:
         super().__init__(text)
-        self.why = why
+        self.why, self.silent = why, silent
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
@@ -81,4 +82,5 @@ def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatu
             f"Partner {partner.name} did not report the state of its link: {problem}. Ask its"
             " operator for the last number and MessageId that it accepted, and enter them.",
             str(problem),
+            silent=isinstance(problem, enquiry.NoAnswerInTime),
         ) from None

@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.links.cancelling import is_cancelling, with_cancelling
 from msh.flows.errors import SecondPersonNeeded
 from msh.flows.operations import change_link
 from msh.flows.operations.four_eyes import requests
@@ -35,6 +36,18 @@ def suspended_with_a_queue() -> World:
 
 def cancel(world: World) -> BulkJob:
     return cancel_queue(world.link, OLE, OutboundMessage.objects.latest("pk").pk, uuid4())
+
+
+def test_alone_or_in_a_list_a_link_gives_the_same_answer() -> None:
+    world, other = suspended_with_a_queue(), suspended_with_a_queue()
+    cancel_queue(
+        world.link, OLE, OutboundMessage.objects.filter(link=world.link).latest("pk").pk, uuid4()
+    )
+    listed = with_cancelling(OutboundLink.objects.order_by("pk"))
+    alone = OutboundLink.objects.order_by("pk")
+    answers = {link.pk: is_cancelling(link) for link in listed}
+    assert answers == {link.pk: is_cancelling(link) for link in alone}
+    assert (answers[world.link.pk], answers[other.link.pk]) == (True, False)
 
 
 def filled(page: Any) -> list[str]:

@@ -10,7 +10,6 @@ from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.uri import mail_address
-from msh.transport import enquiry
 from msh.transport.way import Step, walk, walk_to
 from partners.models import Partner
 from partners.models.dialects import Settings, settings_of
@@ -47,9 +46,9 @@ def _ping(partner: Partner) -> Step:
     return Step("Ping", said.is_answer, took)
 
 
-def _without_status(why: str) -> Step:
+def _without_status(why: str, *, silent: bool) -> Step:
     """What that tells of the way. Only an MSH of this product answers the request itself."""
-    if why.startswith(enquiry.SILENT):
+    if silent:
         detail = (
             f"The connection works and the server took the request, but there was {why}. Ask the"
             " partner's operator whether its MSH is running."
@@ -65,8 +64,8 @@ def _without_status(why: str) -> Step:
 def _status(partner: Partner) -> Step:
     try:
         status = enquire(partner)
-    except NoStatus as silent:
-        return _without_status(silent.why or str(silent))
+    except NoStatus as problem:
+        return _without_status(problem.why or str(problem), silent=problem.silent)
     link = OutboundLink.objects.filter(partner=partner).first()
     ours = link.next_number if link else sequence.FIRST
     last = status.accepted_number or "none"

@@ -154,7 +154,7 @@ class Consumer(models.Model):
             raise ValidationError(
                 {
                     "resolver": (
-                        "Leave this blank: deliveries to an in-process consumer are never in doubt."
+                        "Leave this empty: deliveries to an in-process consumer are never in doubt."
                     )
                 }
             )

@@ -35,7 +35,7 @@ BOUNDS = {
 _HORIZON = ("timeout", "retries", "retry_interval", "transient_time_limit", "persist_duration")
 
 
-_CONTEXT = "DUNS, URI … Blank: any. ebMS 2.0: the type of the PartyId."
+_CONTEXT = "DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId."
 
 
 def _bounded(field: str, default: int, help_text: str) -> "models.PositiveIntegerField[int, int]":
@@ -115,7 +115,7 @@ class Agreement(Ebms2Settings):
         " after half of the retries.",
     )
     on_unexpected_first = models.CharField(
-        "on unexpected first",
+        "unexpected number 1",
         max_length=6,
         choices=[(o.value, o.value) for o in OnUnexpectedFirst],
         default=OnUnexpectedFirst.ACCEPT.value,

@@ -80,12 +80,12 @@ def _presence(verbose_name: str, help_text: str) -> "models.CharField[str, str]"
 
 
 class Ebms2Settings(models.Model):
-    our_role = _role("our Role", "Role of our party. Blank: none is written.")
-    their_role = _role("their Role", "Role of their party. Blank: none is written.")
-    service_type = _role("service type", "Type of the Service. Blank: the Service is a URI.")
+    our_role = _role("our Role", "Role of our party. Empty: none is written.")
+    their_role = _role("their Role", "Role of their party. Empty: none is written.")
+    service_type = _role("service type", "Type of the Service. Empty: the Service is a URI.")
     ack = _presence(
         "AckRequested",
-        "perMessage: OnceAndOnlyOnce asks for an Acknowledgment, BestEffort does not.",
+        "perMessage: OnceAndOnlyOnce asks for an Acknowledgement, BestEffort does not.",
     )
     eliminates = _presence(
         "DuplicateElimination",

@@ -37,8 +37,8 @@ class OwnIdentity(models.Model):
     THE_ROW = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=THE_ROW, editable=False)
-    msh_uri = uri_field("MSH URI", "Our SenderURI. Blank: the setting MSH_URI.", blank=True)
-    error_uri = uri_field("ErrorURI", "Where partners send Errors. Blank: the MSH URI.", blank=True)
+    msh_uri = uri_field("MSH URI", "Our SenderURI. Empty: the setting MSH_URI.", blank=True)
+    error_uri = uri_field("ErrorURI", "Where partners send Errors. Empty: the MSH URI.", blank=True)
 
     class Meta:
         verbose_name = verbose_name_plural = "own identity"

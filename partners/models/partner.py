@@ -47,11 +47,11 @@ class Partner(models.Model):
         default="",
         db_default="",
         validators=[check_visible],
-        help_text="The name that the console shows, in any script. Blank: the name.",
+        help_text="The name that the console shows, in any script. Empty: the name.",
     )
     our_uri = uri_field(
         "our URI",
-        "Who we are to this partner: our SenderURI, its ReceiverURI. Blank: the MSH's own URI."
+        "Who we are to this partner: our SenderURI, its ReceiverURI. Empty: the MSH's own URI."
         " Fixed once used.",
         blank=True,
     )
@@ -62,12 +62,12 @@ class Partner(models.Model):
     )
     address = uri_field(
         "address",
-        "The URL that we POST to. Blank: the URI. May change at any time.",
+        "The URL that we POST to. Empty: the URI. May change at any time.",
         blank=True,
     )
     error_address = uri_field(
         "error address",
-        "Where Errors to the partner are sent. Blank: the address. An ErrorURI in a message is"
+        "Where Errors to the partner are sent. Empty: the address. An ErrorURI in a message is"
         " never used.",
         blank=True,
     )
@@ -75,7 +75,7 @@ class Partner(models.Model):
         blank=True,
         validators=[check_networks],
         help_text="Requests of the partner are accepted from these networks, such as 192.0.2.0/24."
-        " Blank: any.",
+        " Empty: any.",
     )
     outgoing_kind = models.CharField(
         "our credential",

@@ -27,7 +27,7 @@ class Route(models.Model):
         "its context",
         max_length=255,
         blank=True,
-        help_text="As in the agreement of its messages. Blank: any.",
+        help_text="As in the agreement of its messages. Empty: any.",
     )
     partner = models.ForeignKey(
         "partners.Partner",

@@ -150,8 +150,18 @@ _EARLY_WARNING = "early warning: "
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def event_text(event: str, direction: str) -> str:
-    """An event that has no words yet is shown as those of its name."""
+_SWITCHED = {
+    ("AcceptingSwitched", "off"): "Submissions are refused from now on",
+    ("AcceptingSwitched", "on"): "Submissions are accepted again",
+    ("DeliverySwitched", "off"): "Deliveries are held from now on",
+    ("DeliverySwitched", "on"): "Deliveries are resumed",
+}
+
+
+def event_text(event: str, direction: str, state: str = "") -> str:
+    """An event that has no words yet is shown as those of its name. `state`: after it."""
+    if switched := _SWITCHED.get((event, state)):
+        return switched
     known = WORDS.get(direction, {}).get(event)
     return known or _HUMP.sub(" ", event).capitalize()
 

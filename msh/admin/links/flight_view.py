@@ -197,7 +197,7 @@ def _terms(agreement: Agreement) -> Row:
 def suspended(link: OutboundLink) -> str:
     return (
         "Messages that are under way are not sent again, and keep their retries; an"
-        " Acknowledgment that arrives completes its message."
+        " Acknowledgement that arrives completes its message."
     )
 
 

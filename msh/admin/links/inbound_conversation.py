@@ -53,14 +53,14 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
                 f" An incident {'was opened' if row.called else due}."
             )
         if value.next_number is None:
-            return "Nothing of it was delivered yet. It begins with number 0 and Reset."
+            return "None of its messages was delivered yet. It begins with number 0 and Reset."
         return f"Its messages are in order. Number {value.lacks} comes next."
 
     def numbers(self, row: Any) -> str:
         value = value_of(row)
         in_order = _in_order(row)
         delivered = next((one for one in in_order if one.delivered_at), None)
-        said = "Nothing of it was delivered yet."
+        said = "None of its messages was delivered yet."
         if delivered is not None:
             at = format_time(delivered.delivered_at, timezone.now())
             said = f"Delivered last: number {delivered.order_number}, at {at}."

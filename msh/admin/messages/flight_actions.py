@@ -56,7 +56,7 @@ class SuspendMessage(FlightDialog):
     def consequence(self, row: OutboundMessage) -> str:
         return (
             "No more copies of the message are sent until somebody resumes it. Other messages to"
-            f" {row.link.partner} are still sent. An Acknowledgment that arrives completes it. The"
+            f" {row.link.partner} are still sent. An Acknowledgement that arrives completes it. The"
             " partner does not have to do anything."
         )
 

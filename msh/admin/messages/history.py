@@ -65,7 +65,7 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
 
 def _cells(row: History) -> tuple[str, ...]:
     detail = markup.verbatim(_detail(row))
-    event = event_text(row.event, row.direction)
+    event = event_text(row.event, row.direction, row.to_state)
     return markup.time_of(row.at), event, _transition(row), row.actor, detail
 
 
@@ -127,7 +127,7 @@ class HistoryAdmin(LargeTableAdmin[History]):
 
     @display(description="What happened")
     def what(self, row: History) -> str:
-        return event_text(row.event, row.direction)
+        return event_text(row.event, row.direction, row.to_state)
 
     @display(description="State")
     def transition(self, row: History) -> str:

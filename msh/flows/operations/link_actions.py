@@ -182,7 +182,7 @@ HOLD_RESETS = OperatorAction(
     name="hold_resets",
     title="Hold resets",
     effect="An unexpected number 1 from {partner} is no longer accepted: the partner is asked to"
-    " wait, and an incident is opened. This sets On unexpected first to hold in all"
+    " wait, and an incident is opened. This sets Unexpected number 1 to hold in all"
     " agreements with the partner, until somebody changes them. The partner does not have"
     " to do anything.",
     permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),

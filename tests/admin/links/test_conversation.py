@@ -189,7 +189,10 @@ def test_page_says_which_numbers_are_delivered_expected_and_held(
     take(agreement, 0, 1)
     conversation = InboundConversation.objects.get()
     page = page_of(viewer, conversation)
-    assert "Nothing of it was delivered yet. Received in order, not delivered yet: 0, 1." in page
+    assert (
+        "None of its messages was delivered yet. Received in order, not delivered yet: 0, 1."
+        in page
+    )
     InboundMessage.objects.update(state="delivered", delivered_at=conversation.last_at)
     take(agreement, 5, 4, 2)
 

@@ -52,6 +52,9 @@ def test_refused_submissions_leave_the_queue_going(
         ("sue", "on", "off", "agreed by telephone"),
         ("sue", "off", "on", "agreed by telephone"),
     ]
+    history = supervisor.get(reverse("admin:msh_history_changelist")).content.decode()
+    assert "Submissions are refused from now on" in history
+    assert "Submissions are accepted again" in history
 
 
 def test_known_message_is_accepted_while_submissions_are_refused() -> None:

@@ -34,7 +34,7 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return f"{cause.what}.{probe} {cause.advice}"
     if flight.state == FlightState.WAITING:
         return (
-            f"Attempt {flight.attempt} was started; waiting for its Acknowledgment until"
+            f"Attempt {flight.attempt} was started; waiting for its Acknowledgement until"
             f" {_time(flight.due)}.{_last(message)}"
         )
     if flight.under_way:

@@ -97,7 +97,7 @@ def _end(situation: Situation) -> str:
             why = (
                 "A BestEffort message has one attempt"
                 if situation.best_effort
-                else "No further copy is sent; a late Acknowledgment still completes it"
+                else "No further copy is sent; a late Acknowledgement still completes it"
             )
             return (
                 f"Failed at {at}: {answer}. {why}: if it is still needed, submit it again with a"

@@ -1,6 +1,8 @@
 """What an agreement of a dialect has, and what it has not."""
 
+import time
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -52,6 +54,20 @@ def test_an_agreement_is_of_the_draft_unless_it_says_otherwise() -> None:
     agreement = Agreement.objects.get()
     assert agreement.dialect == Dialect.TRP
     assert type(agreement.terms()).__name__ == "Terms"
+
+
+@pytest.mark.parametrize("of", [EBMS2, {"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}])
+def test_our_message_ids_are_in_the_order_of_their_time(of: dict[str, Any]) -> None:
+    """000-088, EB-036: and unique."""
+    apply(document(of))
+    agreement = Agreement.objects.get()
+    begin = time.time_ns() // 1_000_000
+    ids = [agreement.settings.message_id(agreement) for _ in range(100)]
+    end = time.time_ns() // 1_000_000
+    assert len(set(ids)) == len(ids)
+    for uuid in (UUID(one.partition("@")[0]) for one in ids):
+        assert (uuid.version, uuid.variant) == (7, RFC_4122)
+        assert begin <= uuid.int >> 80 <= end
 
 
 def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:

@@ -21,6 +21,8 @@ class Incident(models.Model):
     kind = models.CharField(max_length=32, choices=[(k.value, k.name) for k in IncidentKind])
     message_id = models.CharField("MessageId", max_length=255, blank=True)
     detail = models.TextField(blank=True)
+    consumer = models.CharField(max_length=63, blank=True, db_default="", default="")
+    """Of a delivery, or of the link that is stuck for it: a name, for it outlives the consumer."""
     count = models.PositiveIntegerField(default=1, db_default=1)
     opened_at = models.DateTimeField()
     last_at = models.DateTimeField()

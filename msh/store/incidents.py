@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from django.db.models.functions import Now
 
@@ -44,15 +45,19 @@ class NewIncident:
     message_id: str
     detail: str
     at: datetime
+    consumer: str = ""
 
 
 OPEN = Write(
     """
-    INSERT INTO msh_incident (partner_id, direction, kind, message_id, detail, opened_at, last_at)
-    VALUES (%(partner_id)s, %(direction)s, %(kind)s, %(message_id)s, %(detail)s, %(at)s, %(at)s)
+    INSERT INTO msh_incident
+        (partner_id, direction, kind, message_id, detail, consumer, opened_at, last_at)
+    VALUES (%(partner_id)s, %(direction)s, %(kind)s, %(message_id)s, %(detail)s, %(consumer)s,
+            %(at)s, %(at)s)
     ON CONFLICT (partner_id, direction, kind) WHERE resolved_at IS NULL
     DO UPDATE SET count = msh_incident.count + 1, last_at = EXCLUDED.last_at,
-                  detail = EXCLUDED.detail, message_id = EXCLUDED.message_id
+                  detail = EXCLUDED.detail, message_id = EXCLUDED.message_id,
+                  consumer = EXCLUDED.consumer
 """,
     order=Order.INCIDENT,
 )
@@ -168,10 +173,16 @@ def resolve_numbers_out_of_step(partner_id: int, actor: Actor) -> None:
     ).update(resolved_at=Now(), resolved_by=actor.name, resolution=actor.reason)
 
 
-def note_stuck(direction: Direction, reasons: Mapping[int, str], now: datetime) -> None:
+def note_stuck(
+    direction: Direction,
+    reasons: Mapping[int, str],
+    now: datetime,
+    consumers: Mapping[int, str] | None = None,
+) -> None:
     """Open an incident once for each partner id whose link in this direction is stuck; resolve
-    those of links that are not any more."""
-    _note_condition(IncidentKind.STUCK, direction, reasons, now, "traffic resumed")
+    those of links that are not any more. `consumers`: the names of those that keep a link stuck."""
+    kind = IncidentKind.STUCK
+    _note_condition(kind, direction, reasons, now, "traffic resumed", consumers or {})
 
 
 def resolve_held(partner_id: int, actor: Actor) -> None:
@@ -226,6 +237,7 @@ def _note_condition(
     reasons: Mapping[int, str],
     now: datetime,
     resolution: str,
+    consumers: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
     opened = Incident.objects.filter(kind=kind, direction=direction, resolved_at=None)
     opened.exclude(partner_id__in=reasons).update(
@@ -234,7 +246,8 @@ def _note_condition(
     known = set(opened.values_list("partner_id", flat=True))
     for partner_id, why in sorted(reasons.items()):
         if partner_id not in known:
-            run(open_incident(NewIncident(partner_id, direction, kind, "", why, now)))
+            consumer = consumers.get(partner_id, "")
+            run(open_incident(NewIncident(partner_id, direction, kind, "", why, now, consumer)))
 
 
 def _record(incident: Incident, actor: Actor, event: str, detail: str) -> None:

@@ -157,7 +157,8 @@ def test_a_rejected_message_is_reported_and_never_run_again(history: bool) -> No
     assert not User.objects.exists()
     assert state_of(first) == ("rejected", "rejected")
     assert delivery_of(first).detail == "article 4711 is not sold any more"
-    assert Incident.objects.get().kind == "delivery_rejected"
+    incident = Incident.objects.get()
+    assert (incident.kind, incident.consumer) == ("delivery_rejected", "orders")
     row = History.objects.get(message_id=first.message_id, event="MessageRejected")
     assert "article 4711" in row.detail
 

@@ -1,6 +1,5 @@
 """Incidents: list, and the page of one."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,8 +44,6 @@ from .operator_notice import notices_about
 
 NOTES = 100
 """Notes shown for one incident."""
-_CONSUMER = re.compile(r"\bconsumer ([-\w]+)")
-"""Of the detail of a link that is stuck (`msh/protocol/stuck.py`)."""
 
 
 class OpenFilter(DropdownFilter):
@@ -178,11 +175,10 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         if incident.kind == IncidentKind.ORDER_RESTARTED:
             key, last = incident.partner_id, incident.message_id
             return [("Conversation", link_to_conversation_of(key, last))]
+        consumer = [("Consumer", markup.link_to(one)) for one in _consumers(incident.consumer)]
         if incident.kind in DELIVERIES:
-            return [("Deliveries", self.deliveries(incident))]
-        if incident.kind == IncidentKind.STUCK and (named := _CONSUMER.search(incident.detail)):
-            return [("Consumer", markup.link_to(one)) for one in _consumers(named[1])]
-        return []
+            return [*consumer, ("Deliveries", self.deliveries(incident))]
+        return list(consumer)
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]

@@ -127,9 +127,11 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
 def _find_stuck_from_partners(limit: timedelta) -> int:
     now = read_clock()
     reasons: defaultdict[int, list[str]] = defaultdict(list)
-    for found in (find_undelivered(limit, STUCK), find_pending(limit, STUCK)):
+    undelivered = find_undelivered(limit, STUCK)
+    for found in (undelivered, find_pending(limit, STUCK)):
         for partner_id, one in found.items():
             reasons[partner_id].append(one.why())
     stuck = {partner_id: "; ".join(why) for partner_id, why in reasons.items()}
-    note_stuck(Direction.IN, stuck, now)
+    consumers = {key: one.consumer for key, one in undelivered.items() if not one.held}
+    note_stuck(Direction.IN, stuck, now, consumers)
     return len(stuck)

@@ -178,7 +178,8 @@ class HeldDelivery:
                 return [] if self.is_replay else [delivery_sql.PARK(key=self.message_key)]
             case OpenIncident():
                 what = (effect.kind, self.message_id, effect.detail)
-                new = incidents.NewIncident(self.partner_id, "in", *what, self.now)
+                name = self.consumer.name
+                new = incidents.NewIncident(self.partner_id, "in", *what, self.now, name)
                 return [incidents.open_incident(new)]
             case Note():
                 return [self._history(type(event).__name__, before, effect.detail, actor)]

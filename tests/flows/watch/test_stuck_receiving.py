@@ -92,6 +92,7 @@ def test_a_consumer_that_is_switched_off_is_stuck(settings: Settings) -> None:
     world, _ = arrived()
     assert watch.find_stuck() == 1
     assert stuck_detail(world).endswith("consumer orders is switched off")
+    assert Incident.objects.get(kind="stuck").consumer == "orders"
 
 
 def test_a_blocked_delivery_has_its_own_incident(settings: Settings) -> None:

@@ -51,6 +51,9 @@ class PostgreSQL(Server):
             "port": port,
             "max_connections": 200,
             "autovacuum_naptime": "10s",  # the queues turn over many times a minute
+            # After each checkpoint, the first change of a page is logged with the whole page.
+            "max_wal_size": "2GB",
+            "checkpoint_timeout": "15min",
             "fsync": "on" if self._fsync else "off",
         }
         return self._spawn(

@@ -15,7 +15,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test up test check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test image-test up test check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts engine haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -23,6 +23,7 @@ help:
 	@echo 'make siege        50 honest partners beside a hostile one: its effect on them, var/siege.json'
 	@echo 'make scale-out    one MSH on many machines, some cut off, and a verdict; needs root'
 	@echo 'make upgrade-test  an MSH with a million messages is migrated and restarted at work, and a verdict'
+	@echo 'make image-test   builds the image, runs docker/compose.yml; needs Debian and root, not Docker'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests'
 	@echo 'make check        ruff, mypy, import contracts, migrations, the documentation'
@@ -59,6 +60,9 @@ audit: $(VENV)/ready-to-spark
 
 upgrade-test: $(VENV)/ready-to-test
 	$(PY) -m tests.upgrade $(ARGS)
+
+image-test: $(VENV)/ready-to-test engine
+	$(PY) -m tests.image
 
 scale-out: $(VENV)/ready-to-test hosts haproxy
 	$(PY) -m tests.scale_out $(ARGS)
@@ -177,6 +181,13 @@ hosts:
 	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	iproute2 gcc libc6-dev pgbouncer; } || true
+
+# Of Debian: what builds and runs images without Docker.
+engine:
+	@{ PATH="$$PATH:/usr/sbin" && command -v podman && command -v buildah && command -v debootstrap && \
+	command -v iptables && [ -e /usr/libexec/podman/catatonit ]; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends podman buildah crun \
+	catatonit netavark aardvark-dns iptables iproute2 debootstrap openssl; } || true
 
 # In front of an MSH, for receive_16_tls.
 haproxy:

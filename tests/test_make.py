@@ -78,6 +78,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "siege",
         "scale-out",
         "upgrade-test",
+        "image-test",
         "up",
         "test",
         "check",

@@ -129,7 +129,7 @@ def nginx(folder: Path, web: int, tls: int, plain: int, mutual: int) -> Iterator
         "listen 80;": f"listen 127.0.0.1:{plain};",
         "listen 443 ssl;": f"listen 127.0.0.1:{tls} ssl;",
         "/etc/nginx/tls": str(folder / "tls"),
-        "resolver 127.0.0.11 valid=5s;": "",
+        "resolver ${NGINX_LOCAL_RESOLVERS} valid=5s;": "",
     }.items():
         require(before in server, f"nginx.conf.template has no {before}")
         server = server.replace(before, after)

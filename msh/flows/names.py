@@ -6,40 +6,36 @@ from typing import NamedTuple, Self
 _ALL = "*"
 
 
-class Ready(NamedTuple):
-    """A copy that is composed and may be claimed at once, as long as its link is in this `version`.
-    `key` is the row of the message; `attempt`, and the seconds that a POST and the claim may take,
-    are what the claim of this version decides."""
+class Promise(NamedTuple):
+    """A copy that is composed and promised to who reads this. `key` is the row of the message,
+    `deadline` the seconds that the POST may take."""
 
     partner_id: int
-    version: int
     key: int
     attempt: int
     deadline: float
-    due_in: float
 
     def token(self) -> str:
-        return "r" + ":".join(map(repr, self))
+        return "p" + ":".join(map(repr, self))
 
     @classmethod
     def of_token(cls, token: str) -> Self:
         """Raises ValueError."""
-        partner_id, version, key, attempt, deadline, due_in = token[1:].split(":")
-        numbers = (int(partner_id), int(version), int(key), int(attempt))
-        return cls(*numbers, float(deadline), float(due_in))
+        partner_id, key, attempt, deadline = token[1:].split(":")
+        return cls(int(partner_id), int(key), int(attempt), float(deadline))
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
     """Partners whose outbound link may have something to send, signals that were claimed with their
-    message, partners to whom flights may leave, and copies that are ready. `all`: whatever there
-    is."""
+    message, partners to whom flights may leave, and copies that were promised. `all`: whatever
+    there is."""
 
     links: frozenset[int] = frozenset()
     signals: frozenset[int] = frozenset()
     all: bool = False
     flights: frozenset[int] = frozenset()
-    ready: frozenset[Ready] = frozenset()
+    promised: frozenset[Promise] = frozenset()
 
     def __or__(self, other: "Names") -> "Names":
         return Names(
@@ -47,11 +43,11 @@ class Names:
             self.signals | other.signals,
             self.all or other.all,
             self.flights | other.flights,
-            self.ready | other.ready,
+            self.promised | other.promised,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.links or self.signals or self.all or self.flights or self.ready)
+        return bool(self.links or self.signals or self.all or self.flights or self.promised)
 
     def token(self) -> str:
         """As an element of the Redis list, such as "l12 s345"; "*" is all."""
@@ -62,7 +58,7 @@ class Names:
                 *(f"l{partner_id}" for partner_id in self.links),
                 *(f"s{key}" for key in self.signals),
                 *(f"f{partner_id}" for partner_id in self.flights),
-                *(one.token() for one in self.ready),
+                *(one.token() for one in self.promised),
             )
         )
 
@@ -74,11 +70,11 @@ class Names:
             links = frozenset(int(name[1:]) for name in names if name[0] == "l")
             signals = frozenset(int(name[1:]) for name in names if name[0] == "s")
             flights = frozenset(int(name[1:]) for name in names if name[0] == "f")
-            ready = frozenset(Ready.of_token(name) for name in names if name[0] == "r")
+            promised = frozenset(Promise.of_token(name) for name in names if name[0] == "p")
         except ValueError:
             return cls(all=True)
-        known = len(links) + len(signals) + len(flights) + len(ready)
-        return cls(links, signals, all=known < len(names), flights=flights, ready=ready)
+        known = len(links) + len(signals) + len(flights) + len(promised)
+        return cls(links, signals, all=known < len(names), flights=flights, promised=promised)
 
 
 EVERYTHING = Names(all=True)

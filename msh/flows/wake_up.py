@@ -25,7 +25,7 @@ from redis.commands.core import Script
 
 from msh.celery import app
 from msh.connections import redis_client
-from msh.flows.names import EVERYTHING, NOTHING, Names, Ready
+from msh.flows.names import EVERYTHING, NOTHING, Names, Promise
 from msh.flows.script_channel import ScriptChannel
 from msh.store.flights.flights import Flights
 from msh.store.sending.links import OutboundLinks
@@ -107,16 +107,17 @@ def _client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
 
-def wake_up_for(links: OutboundLinks, ready: Iterable[Ready] = ()) -> None:
+def wake_up_for(links: OutboundLinks, promised: Iterable[Promise] = ()) -> None:
     """Have done what these links ask for, after the commit of what changed them; the copies that
-    are `ready` are named by themselves."""
+    were `promised` are named by themselves."""
     kinds = [WakeUp.FORWARD] if links.forwards else []
     if links.has_signals:
         kinds.append(WakeUp.TRANSMIT)
     if links.notifies and settings.MSH_FROM_PARTY_HANDLER:  # else nobody is notified
         kinds.append(WakeUp.NOTIFY)
-    ready = frozenset(ready)
-    wake_up(*kinds, links=links.transmits - {one.partner_id for one in ready}, ready=ready)
+    copies = frozenset(promised)
+    links_alone = links.transmits - {one.partner_id for one in copies}
+    wake_up(*kinds, links=links_alone, promised=copies)
 
 
 def wake_up_for_flights(flights: Flights) -> None:
@@ -130,17 +131,17 @@ def wake_up(
     links: Iterable[int] = (),
     signals: Iterable[int] = (),
     flights: Iterable[int] = (),
-    ready: Iterable[Ready] = (),
+    promised: Iterable[Promise] = (),
 ) -> None:
     """Ask for a poll of each of `kinds`; and that what is to be sent on the `links` to these
-    partners, these claimed `signals`, the `flights` to these partners, and these `ready` copies are
-    transmitted. Never raises, never waits."""
+    partners, these claimed `signals`, the `flights` to these partners, and these `promised` copies
+    are transmitted. Never raises, never waits."""
     asked = dict.fromkeys(kinds, EVERYTHING)
     if names := Names(
         links=frozenset(links),
         signals=frozenset(signals),
         flights=frozenset(flights),
-        ready=frozenset(ready),
+        promised=frozenset(promised),
     ):
         asked.setdefault(WakeUp.TRANSMIT, names)
     if asked:

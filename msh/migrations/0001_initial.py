@@ -581,6 +581,7 @@ class Migration(migrations.Migration):
                 ('epoch', models.PositiveIntegerField(db_default=1, default=1)),
                 ('due', models.DateTimeField(blank=True, null=True)),
                 ('unsent', models.BooleanField(db_default=False, default=False)),
+                ('promised', models.BooleanField(db_default=False, default=False)),
                 ('attempt', models.PositiveIntegerField(db_default=0, default=0)),
                 ('retries_spent', models.PositiveIntegerField(db_default=0, default=0)),
                 ('transients', models.PositiveIntegerField(db_default=0, default=0)),
@@ -603,6 +604,7 @@ class Migration(migrations.Migration):
                 'constraints': [
                     models.CheckConstraint(condition=models.Q(('next_number__gte', 1), ('next_number__lte', 999999999)), name='next_number_in_range'),
                     models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['waiting', 'transient']), ('due__isnull', False)), models.Q(models.Q(('state__in', ['waiting', 'transient']), _negated=True), ('due', None), ('unsent', False)), _connector='OR'), name='due_while_waiting'),
+                    models.CheckConstraint(condition=models.Q(('promised', False), models.Q(('state', 'waiting'), ('unsent', True)), _connector='OR'), name='promised_while_unsent'),
                     models.CheckConstraint(condition=models.Q(models.Q(('state', 'suspended'), ('suspended_since__isnull', False)), models.Q(models.Q(('state', 'suspended'), _negated=True), ('suspended_since', None)), _connector='OR'), name='suspended_since_when'),
                 ],
             },

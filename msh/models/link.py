@@ -50,6 +50,7 @@ class OutboundLink(models.Model):
     )
     due = models.DateTimeField(null=True, blank=True)
     unsent = models.BooleanField(default=False, db_default=False)
+    promised = models.BooleanField(default=False, db_default=False)
     attempt = models.PositiveIntegerField(default=0, db_default=0)
     retries_spent = models.PositiveIntegerField(default=0, db_default=0)
     transients = models.PositiveIntegerField(default=0, db_default=0)
@@ -92,6 +93,10 @@ class OutboundLink(models.Model):
             models.CheckConstraint(
                 condition=(_TIMED & Q(due__isnull=False)) | (~_TIMED & Q(due=None, unsent=False)),
                 name="due_while_waiting",
+            ),
+            models.CheckConstraint(
+                condition=Q(promised=False) | Q(state="waiting", unsent=True),
+                name="promised_while_unsent",
             ),
             models.CheckConstraint(
                 condition=(
@@ -147,6 +152,7 @@ def lane_of(link: Any, message: Any | None) -> Lane:
         in_flight=flying,
         due=link.due,
         unsent=link.unsent,
+        promised=link.promised,
         late_ack=link.late_ack,
         suspended_for=link.suspended_for,
     )

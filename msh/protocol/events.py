@@ -34,6 +34,11 @@ class LanePolled:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyPromised:
+    """The copy that is to be sent is kept for the worker that a wake-up is about to name."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptClaimed:
     """A worker takes the copy that is to be sent. `http_deadline` in seconds."""
 
@@ -46,6 +51,13 @@ class AttemptEvent:
 
     message_id: str
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptBegun(AttemptEvent):
+    """The worker that the copy was promised to is sending it. `http_deadline` in seconds."""
+
+    http_deadline: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +208,9 @@ class SequenceAdopted:
 SenderEvent = (
     MessageSubmitted
     | LanePolled
+    | CopyPromised
     | AttemptClaimed
+    | AttemptBegun
     | AttemptTransmitted
     | AttemptFailed
     | AttemptRefused

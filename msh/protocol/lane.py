@@ -10,6 +10,9 @@ from .agreement import Terms
 OPERATOR = "operator"
 """Why a lane is suspended, if no incident of its own was the reason."""
 
+PROMISED_FOR = timedelta(seconds=1)
+"""How long a promised copy is kept for one worker. Its wake-up takes milliseconds."""
+
 EMPTY_LANE_HORIZON = timedelta(days=1)
 """A transient wait that outlives its message is at most so far away (the ceiling of D10)."""
 
@@ -63,6 +66,8 @@ class InFlight:
 @dataclass(frozen=True, slots=True)
 class Lane:
     """`unsent`: a copy of the message in flight waits for a worker; then `due` is when it may go.
+    `promised`: that copy has its attempt number, and until `due` only the worker that its wake-up
+    names may send it.
     `late_ack`: while suspended, the message was acknowledged after all (D12). `suspended_for`: an
     IncidentKind or OPERATOR while suspended, else empty."""
 
@@ -72,6 +77,7 @@ class Lane:
     in_flight: InFlight | None = None
     due: datetime | None = None
     unsent: bool = False
+    promised: bool = False
     late_ack: bool = False
     suspended_for: str = ""
 
@@ -108,18 +114,23 @@ class Lane:
             in_flight=in_flight,
             due=now,
             unsent=True,
+            promised=False,
             suspended_for="",
         )
 
     def suspends(self, cause: str) -> "Lane":
-        return replace(self, state=LaneState.SUSPENDED, due=None, unsent=False, suspended_for=cause)
+        sent = self.has_no_copy_to_send()
+        return replace(sent, state=LaneState.SUSPENDED, due=None, suspended_for=cause)
+
+    def has_no_copy_to_send(self) -> "Lane":
+        return replace(self, unsent=False, promised=False)
 
     def rests(self) -> "Lane":
         return replace(self, state=LaneState.IDLE, due=None, late_ack=False, suspended_for="")
 
     def lands(self) -> "Lane":
         """Nothing is in flight any more. A transient wait is served out (D28)."""
-        landed = replace(self, in_flight=None, unsent=False)
+        landed = replace(self.has_no_copy_to_send(), in_flight=None)
         if self.state is LaneState.WAITING:
             return replace(landed, state=LaneState.IDLE, due=None)
         return landed

@@ -66,7 +66,7 @@ class HttpTransport:
     async def post(self, job: Job) -> AttemptResult | None:
         body = _Body(job, self._used)
         began_at = time.monotonic()
-        if began_at > job.not_after:
+        if job.is_late(began_at):
             return None
         expires = asyncio.get_running_loop().time() + job.deadline
         try:
@@ -145,7 +145,7 @@ class _Body(payload.Payload):
                 self._refuse(_Unwritten.STALE)
         elif writer.transport is None:
             raise aiohttp.ClientConnectionResetError("closed by the peer as soon as it was open")
-        if time.monotonic() > self._job.not_after:
+        if self._job.is_late(time.monotonic()):
             self._refuse(_Unwritten.LATE)
         self._used.add(writer.protocol)
 

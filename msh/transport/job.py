@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from msh.faults import CrashPoint
 
 
+@dataclass(slots=True)
+class Lapse:
+    """When a job is not to begin any more, by `time.monotonic`. Whoever submitted the job may set
+    it anew while it is under way, from another thread."""
+
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """`key` is the caller's own, handed back untouched.
@@ -34,6 +42,11 @@ class Job:
     )
     headers: tuple[tuple[str, str], ...] = ()
     answer_limit: int = 0
+    lapse: Lapse | None = None
+    """If set, as `not_after`, but it may still change."""
+
+    def is_late(self, now: float) -> bool:
+        return now > self.not_after or (self.lapse is not None and now > self.lapse.at)
 
 
 SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)

@@ -128,7 +128,7 @@ class _Transaction:
         self._phase = Phase.RCPT
         await self._client.rcpt(mail_address(self._job.url))
         self._phase = Phase.DATA
-        if time.monotonic() > self._job.not_after:
+        if self._job.is_late(time.monotonic()):
             return None
         before, after = self._job.crash_points
         reach(before)

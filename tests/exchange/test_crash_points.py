@@ -74,6 +74,31 @@ def test_the_ack_of_a_process_that_died_comes_though_the_partner_is_silent(
     assert len(partner.peer.received.acknowledgements(message)) == 1
 
 
+@pytest.mark.requirement("000-005", "000-021")
+@pytest.mark.parametrize("point", [CrashPoint.ACK_AFTER_COMMIT, CrashPoint.POST_BEFORE_WRITE])
+def test_promised_copy_of_a_process_that_died_is_sent_as_the_same_attempt(
+    point: CrashPoint, pair: PairFactory, crash_file: Machine
+) -> None:
+    """Nobody has begun it: it costs no retry, and nothing waits for the Timeout."""
+    partner = pair(timeout=300, retries=0, acknowledges=True)
+    for _ in range(2):  # from then on it is remembered by each web process
+        partner.wait_for_state(partner.submit())
+    partner.peer.acknowledges = False
+    first, second = partner.submit(), partner.submit()
+    (copy,) = partner.wait_for_copies(first, 1)
+    partner.wait_for_attempts(first, 1)
+
+    crash_file.crash_file.write_text(point)
+    partner.peer.acknowledges = True
+    partner.peer.acknowledge(copy)
+
+    partner.wait_for_state(second)
+    assert not crash_file.crash_file.exists()
+    assert len(partner.peer.received.copies_of(second.message_id)) == 1
+    assert list(second.attempts.values_list("number", flat=True)) == [1]
+    assert partner.link.retries_spent == 0
+
+
 @pytest.mark.requirement("000-009", "001-01", "003-01")
 @pytest.mark.parametrize("point", sorted(SUBMITTING))
 def test_application_dies_while_it_submits(

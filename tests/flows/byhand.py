@@ -10,7 +10,7 @@ from django.utils import timezone
 from msh.flows.receiving import receive
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, sending_loop, transmit
-from msh.models import Signal
+from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.store.sending import polling
@@ -75,7 +75,9 @@ class KeepingCarrier:
 
 def poll(carrying: Carrying = PLENTY) -> list[Job]:
     """What the sending loop does in one poll, without the carrier; and with the signals that were
-    claimed with their message, as if their wake-up had just come."""
+    claimed with their message, as if their wake-up had just come. The wake-ups of promised copies
+    were lost a second ago."""
+    OutboundLink.objects.filter(promised=True).update(due=timezone.now())
     with transaction.atomic():
         budget = SendBudget(carrying)
         places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)

@@ -80,6 +80,20 @@ class Exchange(RuleBasedStateMachine):
     def an_attempt_ends(self, index: int, ending: type[on.AttemptEvent]) -> None:
         self.world.attempt_ends(index % len(self.world.sender.attempts), ending)
 
+    @precondition(lambda self: self.world.sender.promises)
+    @rule(index=ANY)
+    def a_wake_up_names_a_promised_copy(self, index: int) -> None:
+        self.world.worker_is_named(index % len(self.world.sender.promises))
+
+    @rule()
+    def the_wake_ups_are_lost(self) -> None:
+        self.world.sender.loses_wake_ups()
+
+    @precondition(lambda self: self.world.sender.attempts)
+    @rule(index=ANY)
+    def a_worker_writes_that_it_sends(self, index: int) -> None:
+        self.world.worker_writes(index % len(self.world.sender.attempts))
+
     @precondition(lambda self: self.world.is_silent())
     @rule()
     def a_probe_is_due(self) -> None:

@@ -80,9 +80,12 @@ def _leaving(arrows: set[Arrow]) -> set[Arrow]:
     return {(state, event, target) for state, event, target in arrows if target is not state}
 
 
+_OF_AN_ATTEMPT = [on.AttemptBegun, on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused]
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize(("message_id", "attempt"), [("m7", 1), ("m7", 3), ("m6", 2)])
-@pytest.mark.parametrize("event", [on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused])
+@pytest.mark.parametrize("event", _OF_AN_ATTEMPT)
 def test_an_attempt_that_is_not_the_latest_does_nothing(
     event: type[on.AttemptEvent], message_id: str, attempt: int, column: str
 ) -> None:
@@ -91,7 +94,7 @@ def test_an_attempt_that_is_not_the_latest_does_nothing(
 
 
 @pytest.mark.requirement("000-014", "000-097")
-@pytest.mark.parametrize("column", ["waiting", "unsent", "transient", "suspended"])
+@pytest.mark.parametrize("column", ["waiting", "unsent", "promised", "transient", "suspended"])
 @pytest.mark.parametrize(
     "event",
     [

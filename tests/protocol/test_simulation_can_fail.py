@@ -112,6 +112,34 @@ def resumes_and_leaves_the_incident(
     return after, effects
 
 
+def counts_a_lost_wake_up(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    if isinstance(event, on.AttemptClaimed):
+        lane = replace(lane, promised=False)
+    return pure_sender(lane, event, now)
+
+
+def sends_again_what_was_promised(
+    lane: Lane, event: on.SenderEvent, now: datetime
+) -> sender.Outcome:
+    """That it was sent is forgotten."""
+    if isinstance(event, on.AttemptTransmitted) and lane.promised:
+        return lane, ()
+    return pure_sender(lane, event, now)
+
+
+def forgets_that_a_copy_was_begun(
+    lane: Lane, event: on.SenderEvent, now: datetime
+) -> sender.Outcome:
+    return (lane, ()) if isinstance(event, on.AttemptBegun) else pure_sender(lane, event, now)
+
+
+def keeps_a_promise_for_ever(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
+    if isinstance(event, on.CopyPromised):
+        after, effects = pure_sender(lane, event, now)
+        return replace(after, due=None), effects
+    return pure_sender(lane, event, now)
+
+
 # --- faulty Receivers -----------------------------------------------------------------------
 
 
@@ -155,6 +183,10 @@ FAULTY_SENDERS = [
     leaves_a_gap_after_a_cancel,
     retries_without_end,
     resumes_and_leaves_the_incident,
+    counts_a_lost_wake_up,
+    sends_again_what_was_promised,
+    forgets_that_a_copy_was_begun,
+    keeps_a_promise_for_ever,
 ]
 FAULTY_RECEIVERS = [
     asks_the_number_before_the_id,

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from msh.flows.receiving import receive
+from msh.models import OutboundLink
 from msh.store.engine import Call
 from msh.store.sending import fast_path
 from tests.flows.world import make_world
@@ -37,6 +39,8 @@ def rows_of_an_exchange() -> dict[str, list[Any]]:
         world.settle()
         world.submit()
         world.poll()
+        OutboundLink.objects.update(due=timezone.now())
+        world.poll()  # a retry
         found = {table: _rows(table) for table in TABLES}
         transaction.set_rollback(True)
     return found

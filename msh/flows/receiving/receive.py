@@ -9,7 +9,7 @@ from django.db import DatabaseError, transaction
 from msh import tracing, wire
 from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
-from msh.flows.sending import ready
+from msh.flows.sending import promised
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import OutboundState
 from msh.protocol.effects import QueueError
@@ -177,13 +177,12 @@ def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
         return False
     sent = None if state is None else Sent(state)
     links.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
-    then = ready.compose(links, partner.pk, following)
+    then = promised.promise(links, partner.pk, following)
     reach(CrashPoint.ACK_BEFORE_COMMIT)
-    version = links.write_if_unchanged(partner.pk)
-    if version is None:
+    if not links.write_if_unchanged(partner.pk):
         return False
     reach(CrashPoint.ACK_AFTER_COMMIT)
-    wake_up_for(links, [then._replace(version=int(version))] if then else [])
+    wake_up_for(links, [then] if then else [])
     return True
 
 

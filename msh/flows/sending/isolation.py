@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, recover, transmit
+from msh.flows.sending import acknowledge, promised, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
@@ -103,6 +103,18 @@ def _lane_ended(partner_id: int, ended: list[Ended]) -> Unit:
     attempts = [(key.key, key.attempt, result) for key, result in ended]
     isolate = partial(isolate_link, partner_id, ended=attempts)
     return Unit(f"the link to partner {partner_id}", act, isolate, tuple(ended))
+
+
+def unit_of_promise(job: Job, kept: list[Job]) -> Unit:
+    """As `promised.keep` for one job, which is `kept` then."""
+
+    def act() -> tuple[OutboundLinks, list[Job]]:
+        links = OutboundLinks.lock([job.partner_id])
+        kept.extend(promised.keep(links, [job]))
+        return links, []
+
+    isolate = partial(isolate_link, job.partner_id, ended=())
+    return Unit(f"the link to partner {job.partner_id}", act, isolate)
 
 
 def _best_effort_ended(one: Ended) -> Unit:

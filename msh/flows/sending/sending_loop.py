@@ -5,9 +5,9 @@ import time
 from collections.abc import Sequence
 
 from msh.faults import CrashPoint, reach
-from msh.flows.names import Names, Ready
+from msh.flows.names import Names, Promise
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, flight_round, isolation, ready, recover, transmit
+from msh.flows.sending import acknowledge, flight_round, isolation, promised, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.sending.fly import FlightCopy
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
@@ -17,7 +17,7 @@ from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import ReadyCopy
+from msh.store.sending.message_sql import EndedAttempt
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job
@@ -63,6 +63,9 @@ class SendingLoop(WorkerLoop):
         self._held_until = 0.0
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
+        self._promised = promised.UnderWay()
+        self._settled: list[EndedAttempt] = []
+        """Those of messages that are complete, not recorded yet."""
         self._landed: list[Finished] = []
         """Copies of flights whose POST has ended, not recorded yet."""
         self._has_flights = False
@@ -77,7 +80,9 @@ class SendingLoop(WorkerLoop):
         if isinstance(event.job.key, FlightCopy):
             self._landed.append(event)
             return False
-        if not self._unrecorded:
+        if self._promised.lapses(event):
+            return True
+        if not (self._unrecorded or self._settled):
             self._held_until = time.monotonic() + HOLD / 2
         self._unrecorded.append(event)
         self._recent.note(event.job.partner_id, time.monotonic())
@@ -104,13 +109,14 @@ class SendingLoop(WorkerLoop):
 
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE."""
-        held = self._held_until - time.monotonic() if self._unrecorded else 0.0
+        holds = self._unrecorded or self._settled
+        held = self._held_until - time.monotonic() if holds else 0.0
         if held > 0:
             return held
         return HOLD / 2 if self.carrier.under_way() else super().patience()
 
     def is_busy(self) -> bool:
-        return bool(self._unrecorded or self._landed) or super().is_busy()
+        return bool(self._unrecorded or self._settled or self._landed) or super().is_busy()
 
     def _may_hold(self) -> bool:
         if self._stopping.is_set() or time.monotonic() >= self._held_until:
@@ -134,14 +140,18 @@ class SendingLoop(WorkerLoop):
         the database refuses now is written in a later round."""
         if names.signals:
             self._transmit_claimed(names.signals)
-        if names.ready:
-            names |= self._claim_ready(names.ready)
+        did_something = bool(names.signals or names.promised or self._settled)
+        if names.promised:
+            names |= self._transmit_promised(names.promised)
+        if self._settled and not self._may_hold():
+            self._settled = promised.record(self._settled)
         ended = self._unrecorded
         if not (names.all or names.links) and (not ended or self._may_hold()):
-            return bool(ended or names.signals or names.ready)
+            return bool(ended) or did_something
+        under_way = self._promised.of(names)
         try:
             with short_transaction():
-                links, jobs = self._record_and_claim(ended, names)
+                links, jobs, kept = self._record_and_claim(ended, names, under_way)
         except Exception as error:
             if capacity.is_gone(error):
                 raise
@@ -150,6 +160,7 @@ class SendingLoop(WorkerLoop):
         self._unrecorded = []
         if names.all:
             self._short_claims.clear()
+        self._promised.end(under_way, kept)
         if ended:
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
         if jobs:
@@ -178,32 +189,24 @@ class SendingLoop(WorkerLoop):
         if jobs:
             self.carrier.submit(jobs)
 
-    def _claim_ready(self, named: frozenset[Ready]) -> Names:
-        """Claim and submit copies that are ready. The rest is to be polled for: what has changed
-        since, is held by others, or has no place."""
+    def _transmit_promised(self, named: frozenset[Promise]) -> Names:
+        """Submit copies that were promised. Those for which there is no place now are named again
+        for a later round; the links of those that have changed since are to be polled. What ended
+        before these copies needs no link to be recorded."""
         budget = SendBudget(self.carrier)
-        asked = [one for one in named if budget.reserve(one.partner_id)]
-        before = ready.recorded_by(asked, self._unrecorded)
-        copies: list[ReadyCopy] = []
-        if asked:
-            try:
-                copies = ready.claim(asked, before.values())
-            except Exception as error:
-                if capacity.is_gone(error):
-                    raise
-                logger.warning("copies that are ready are polled for: %s", describe(error))
-        if copies:
+        asked = frozenset(one for one in named if budget.reserve(one.partner_id))
+        self._names |= Names(promised=named - asked)
+        loaded = promised.load(asked)
+        if loaded.jobs:
             reach(CrashPoint.POLL_AFTER_COMMIT)
-        jobs, ended = ready.jobs_of(copies, asked)
-        if jobs:
-            self.carrier.submit(jobs)
-        if ended:
-            self._unrecorded += ended
+            self._promised.add(loaded.jobs)
+            self.carrier.submit(loaded.jobs)
+        settled, self._unrecorded = promised.settled_by(loaded.copies, self._unrecorded)
+        self._settled += settled
+        if loaded.ended:
+            self._unrecorded += loaded.ended
             self._held_until = 0.0
-        taken = {row.partner_id for row in copies}
-        recorded = {one for one, ended in before.items() if ended.partner_id in taken}
-        self._unrecorded = [one for one in self._unrecorded if id(one) not in recorded]
-        return Names(frozenset(one.partner_id for one in named) - taken)
+        return Names(frozenset(one.partner_id for one in asked) - loaded.partners)
 
     def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""
@@ -215,10 +218,17 @@ class SendingLoop(WorkerLoop):
                 written = {id(key) for key, _ in unit.ended}
                 self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
         if names.all or names.links:
+            self._keep_promises(names)
             budget = SendBudget(self.carrier)
             for unit in isolation.units_of_poll(self._places(budget), budget):
                 settled = self._do(unit) or settled
         return settled
+
+    def _keep_promises(self, names: Names) -> None:
+        for job in self._promised.of(names):
+            kept: list[Job] = []
+            written = isolation.do(isolation.unit_of_promise(job, kept)).links is not None
+            self._promised.end([job], kept if written else [])
 
     def _do(self, unit: isolation.Unit) -> bool:
         done = isolation.do(unit)
@@ -230,10 +240,11 @@ class SendingLoop(WorkerLoop):
         return done.settled
 
     def _record_and_claim(
-        self, ended: list[Finished], names: Names
-    ) -> tuple[OutboundLinks, list[Job]]:
+        self, ended: list[Finished], names: Names, under_way: list[Job]
+    ) -> tuple[OutboundLinks, list[Job], list[Job]]:
         results = [(one.job.key, one.outcome) for one in ended]
         partners = transmit.partners_of(results)
+        partners |= {job.partner_id for job in under_way}
         budget = SendBudget(self.carrier)
         places = self._places(budget)
         if names.all:
@@ -242,6 +253,7 @@ class SendingLoop(WorkerLoop):
             work = polling.lock_named(partners, names.links)
         self._has_flights = work.has_flights or (self._has_flights and not names.all)
         record(work.links, results)
+        kept = promised.keep(work.links, under_way)
         jobs = claim(work, budget)
         work.links.transmits.clear()
         self._more = budget.refused or (self._more and not names.all)
@@ -255,7 +267,7 @@ class SendingLoop(WorkerLoop):
         if jobs:
             reach(CrashPoint.POLL_BEFORE_COMMIT)
         work.links.write(last=True)
-        return work.links, jobs
+        return work.links, jobs, kept
 
     def _places(self, budget: SendBudget) -> polling.Places:
         busy, free = self.carrier.busy(), self.carrier.free_in_all()

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -20,7 +20,7 @@ from msh.protocol.events import (
     AttemptRefused,
     AttemptTransmitted,
 )
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import PROMISED_FOR, LaneState
 from msh.protocol.message import DocumentReference, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.incidents import processing_failed
@@ -28,9 +28,9 @@ from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end
 from msh.store.sending.best_effort_sql import BestEffortRow, WaitingMessage
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow, ReadyCopy
+from msh.store.sending.message_sql import CopyRow, PromisedCopy
 from msh.store.sending.submissions import load_best_effort, load_copies
-from msh.transport.job import Job
+from msh.transport.job import Job, Lapse
 from msh.wire.dialect import dialect_named
 from partners.secrecy import SecretUnreadableError
 
@@ -93,9 +93,13 @@ def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
     terms = links.lane(partner_id).flying.terms
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     # The socket write may come as late as the grace allows; only then does the deadline run.
+    was_promised = links.lane(partner_id).promised
     lane = links.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
     key, flying = links.in_flight_id(partner_id), lane.flying
-    links.insert_attempt(key, flying.attempt)
+    if was_promised:
+        links.claim_again(key, flying.attempt)
+    else:
+        links.insert_attempt(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
 
 
@@ -163,10 +167,12 @@ def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed |
     return _job_of(row, body, deadline, claimed.attempt if claimed else None)
 
 
-def job_of_ready(row: ReadyCopy, deadline: float) -> Job:
-    """The job of a copy that was composed before it was claimed. Raises what `why_unsendable`
+def job_of_promised(row: PromisedCopy, deadline: float, asked_at: float) -> Job:
+    """The job of a copy that was promised when it was `asked_at`. Raises what `why_unsendable`
     explains."""
-    return _job_of(row, _stored_body(row), deadline, row.attempt)
+    job = _job_of(row, _stored_body(row), deadline, row.attempt)
+    left = min(row.seconds_left, PROMISED_FOR.total_seconds())  # the clock may have been set back
+    return replace(job, lapse=Lapse(asked_at + left))
 
 
 def _job_of(row: CopyRow, body: bytes, deadline: float, attempt: int | None) -> Job:

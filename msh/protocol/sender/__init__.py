@@ -20,7 +20,8 @@ States
 IDLE       Nothing is in flight. A poll of the queue puts the first message in flight.
 WAITING    One message is in flight. Either a copy waits for a worker (`unsent`), and `due` is the
            time from which it may go; or a copy was claimed, and `due` is the deadline of its
-           Acknowledgement.
+           Acknowledgement. A copy that is unsent may be `promised` to one worker: it has its
+           attempt number, and any other worker may claim it only from `due` on.
 TRANSIENT  The partner asked us to wait. `due` is the end of that wait. The message may be
            acknowledged meanwhile: then nothing is in flight, and the wait is served out (D28).
 SUSPENDED  No Normal message is sent until an administrator resumes the link. There is no due time.
@@ -33,6 +34,10 @@ The life of one message
 2. AttemptClaimed: a worker takes the copy. `due` moves to the end of the HTTP attempt plus the wait
    for an answer, in the transaction of the claim. A worker that dies after it needs no recovery of
    its own: its deadline passes like any other.
+   Or CopyPromised: the transaction that puts the message in flight gives the copy its attempt
+   number, and a wake-up names it to one worker, which sends it without a transaction. AttemptBegun
+   or the end of the attempt says that it did. If neither comes within a second, AttemptClaimed
+   has the copy sent under the same attempt number: a wake-up that is lost costs no retry.
 3. AttemptTransmitted or AttemptFailed: the wait starts at the end of the attempt (D11). A 2xx
    completes nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
 4. DeadlinePassed: while retries remain, one is spent and the same bytes are sent again; after the
@@ -57,10 +62,11 @@ the states that its cell names. These conditions come on top:
 * DeadlinePassed does nothing while a copy is unsent or the time has not come. A due time farther
   away than any wait of the message counts as passed: the clock was set back (D13).
 * Some cells need more than their state and refuse the event otherwise: a claim needs an unsent
-  copy; a probe needs a message in flight and a suspension for silence; *reset retries* and *send
-  now* need a message in flight; the verdict *not received* needs the proof that no byte was sent or
-  that the partner lacks the message; a rewound message can only be cancelled as received, because
-  those behind it keep their numbers; a reset of the numbers needs nothing in flight or in doubt.
+  copy, and if that is promised, that its time is over; a promise needs an unsent copy; a probe
+  needs a message in flight and a suspension for silence; *reset retries* and *send now* need a
+  message in flight; the verdict *not received* needs the proof that no byte was sent or that the
+  partner lacks the message; a rewound message can only be cancelled as received, because those
+  behind it keep their numbers; a reset of the numbers needs nothing in flight or in doubt.
 * A probe is a copy beyond the budget: `retries_spent` is Retries + 1. It is not followed by a
   retry; an Acknowledgement or a TransientError in answer to it ends the suspension (D41).
 
@@ -147,6 +153,10 @@ _ROWS: dict[type, _Row] = {
     on.LanePolled: _row(Cell(copies.put_in_flight, (IDLE, WAITING)), None, None, None),
     on.AttemptClaimed: _row(
         None, Cell(copies.claim, (WAITING,)), Cell(copies.claim_while_transient, (WAITING,)), None
+    ),
+    on.CopyPromised: _row(None, Cell(copies.promise, (WAITING,)), None, None),
+    on.AttemptBegun: _row(
+        _STAYS_IDLE, Cell(copies.begin, (WAITING,)), _STAYS_TRANSIENT, _STAYS_SUSPENDED
     ),
     on.AttemptTransmitted: _row(
         _STAYS_IDLE, Cell(copies.wait_for_answer, (WAITING,)), _STAYS_TRANSIENT, _STAYS_SUSPENDED

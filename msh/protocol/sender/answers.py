@@ -65,11 +65,10 @@ def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
     since = flying.transient_since or now
     flying = replace(flying, transients=flying.transients + 1, transient_since=since)
     waiting = replace(
-        lane,
+        lane.has_no_copy_to_send(),
         state=LaneState.TRANSIENT,
         in_flight=flying,
         due=now + flying.terms.granted(event.min_retry_secs),
-        unsent=False,
     )
     if flying.transient_limit_reached(now):
         return suspend_at_transient_limit(waiting)

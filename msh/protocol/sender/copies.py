@@ -7,7 +7,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.attempt import unacknowledged_after
 from msh.protocol.kinds import IncidentKind, PartyEventKind
-from msh.protocol.lane import InFlight, Lane
+from msh.protocol.lane import PROMISED_FOR, InFlight, Lane
 from msh.protocol.table import illegal
 
 from .outcome import Outcome, suspend, suspend_at_transient_limit
@@ -29,13 +29,34 @@ def put_in_flight(lane: Lane, event: on.LanePolled, now: datetime) -> Outcome:
     )
 
 
-def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
-    if lane.in_flight is None or not lane.unsent:
+def promise(lane: Lane, event: on.CopyPromised, now: datetime) -> Outcome:
+    if lane.in_flight is None or not lane.unsent or lane.promised:
         raise illegal(lane, event)
     flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
+    return replace(lane, in_flight=flying, promised=True, due=now + PROMISED_FOR), ()
+
+
+def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
+    """A promise that nobody has kept is claimed under its own attempt number: no copy of that
+    number is known to have been sent, and none of that worker is sent after `due`."""
+    if lane.in_flight is None or not lane.unsent or (lane.promised and not lane.is_due(now)):
+        raise illegal(lane, event)
+    flying = lane.in_flight
+    if not lane.promised:
+        flying = replace(flying, attempt=flying.attempt + 1)
     # A worker that dies here leaves an ordinary deadline behind.
-    due = now + timedelta(seconds=event.http_deadline) + flying.wait
-    return replace(lane, in_flight=flying, unsent=False, due=due), ()
+    return _is_sent(replace(lane, in_flight=flying), now, event.http_deadline), ()
+
+
+def _is_sent(lane: Lane, now: datetime, http_deadline: float) -> Lane:
+    due = now + timedelta(seconds=http_deadline) + lane.flying.wait
+    return replace(lane.has_no_copy_to_send(), due=due)
+
+
+def begin(lane: Lane, event: on.AttemptBegun, now: datetime) -> Outcome:
+    if not lane.promised:  # its POST has ended, or another worker has claimed the copy
+        return lane, ()
+    return _is_sent(lane, now, event.http_deadline), ()
 
 
 def claim_while_transient(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
@@ -45,17 +66,18 @@ def claim_while_transient(lane: Lane, event: on.AttemptClaimed, now: datetime) -
 
 
 def wait_for_answer(lane: Lane, event: on.AttemptTransmitted, now: datetime) -> Outcome:
-    if lane.unsent:  # "send now" has asked for another copy meanwhile
+    if lane.unsent and not lane.promised:  # "send now" has asked for another copy meanwhile
         return lane, ()
-    return replace(lane, due=now + lane.flying.wait), ()  # from the attempt's end (D11)
+    return _is_sent(lane, now, 0.0), ()  # from the attempt's end (D11)
 
 
 def wait_for_retry(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
     warning = f"early warning: {event.detail}"  # the attempt's kind stands on the attempt (D35)
     effects = (do.Note(event.message_id, warning),) if event.doubted else ()
-    if lane.unsent:
+    if lane.unsent and not lane.promised:
         return lane, effects
-    return replace(lane, due=now + lane.flying.terms.wait_after_failure(event.retry_after)), effects
+    due = now + lane.flying.terms.wait_after_failure(event.retry_after)
+    return replace(lane.has_no_copy_to_send(), due=due), effects
 
 
 def suspend_as_refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:

@@ -13,7 +13,6 @@ from msh.store.history import INSERT as INSERT_HISTORY
 from msh.store.history import insert_one, parameters
 
 from . import link_sql, message_sql, party_events
-from .message_sql import ReadyCopy
 
 _WRITE_LINK = link_sql.WRITE.sql
 
@@ -48,7 +47,7 @@ _IF_UNCHANGED = f"""
     event AS (
         INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
         SELECT gen_random_uuid(), %(event_key)s, %(event_kind)s::text, %(event_detail)s::text,
-               %(event_at)s, %(event_at)s
+               %(done_at)s, %(done_at)s
         FROM link),
     entry AS (
         {insert_one(**parameters("entry_"))} FROM link)
@@ -61,6 +60,7 @@ ACKNOWLEDGE_IF_UNCHANGED = Statement(
     f"{_IF_UNCHANGED} SELECT xmin::text AS version FROM link", Version
 )
 
+# With a promise the link has the number of its attempt. All that is written has one time.
 ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
     f"""{_IF_UNCHANGED},
     next AS (
@@ -70,54 +70,14 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
             head = COALESCE(%(head)s, head), body_sha256 = COALESCE(%(body_sha256)s, body_sha256),
             first_sent_at = COALESCE(%(head_at)s, first_sent_at)
         WHERE id = %(next_key)s AND EXISTS (SELECT FROM link)),
+    attempt AS (
+        INSERT INTO msh_attempt (message_id, number, claimed_at)
+        SELECT %(next_key)s, %(attempt)s, %(done_at)s FROM link WHERE %(promised)s),
     next_entry AS (
         {insert_one(**parameters("then_"))} FROM link)
     SELECT xmin::text AS version FROM link
     """,
     Version,
-)
-
-# What was decided for this version of the link, by the process that wrote it: whoever else changes
-# the link first, changes the version. Passes over links that others hold. With a copy that is
-# claimed the attempts of messages before it are ended: those messages are complete, and a 2xx to
-# them changes nothing else.
-_READY = message_sql.COPIES.format(
-    "claimed JOIN msh_outboundmessage message ON message.id = claimed.key",
-    "true",
-    "claimed.attempt,",
-)
-CLAIM_READY = Statement(
-    f"""
-    WITH ready AS MATERIALIZED (
-        SELECT link.id, asked.key, asked.attempt, asked.due_in
-        FROM unnest(%(partner_ids)s::bigint[], %(versions)s::text[], %(keys)s::bigint[],
-                    %(attempts)s::int[], %(due_in)s::float8[])
-             AS asked (partner_id, version, key, attempt, due_in)
-        JOIN msh_outboundlink link ON link.partner_id = asked.partner_id
-        WHERE link.xmin = asked.version::xid AND link.unsent AND link.in_flight_id = asked.key
-        ORDER BY link.id FOR NO KEY UPDATE OF link SKIP LOCKED),
-    claimed AS (
-        UPDATE msh_outboundlink link
-        SET unsent = false, attempt = ready.attempt,
-            due = clock_timestamp() + make_interval(secs => ready.due_in)
-        FROM ready WHERE link.id = ready.id
-        RETURNING link.partner_id, ready.key, ready.attempt),
-    attempts AS (
-        INSERT INTO msh_attempt (message_id, number, claimed_at)
-        SELECT key, attempt, clock_timestamp() FROM claimed),
-    ended AS (
-        UPDATE msh_attempt attempt
-        SET ended_at = clock_timestamp(), outcome = 'transmitted', status = before.status,
-            detail = '', body_sent = true
-        FROM unnest(%(ended_partner_ids)s::bigint[], %(ended_keys)s::bigint[],
-                    %(ended_attempts)s::int[], %(ended_statuses)s::int[])
-             AS before (partner_id, key, attempt, status)
-        JOIN claimed ON claimed.partner_id = before.partner_id AND claimed.key <> before.key
-        WHERE attempt.message_id = before.key AND attempt.number = before.attempt)
-    {_READY}
-    """,
-    ReadyCopy,
-    binary=True,
 )
 
 _AGAIN = [link_sql.WRITE, message_sql.INSERT_ATTEMPT]
@@ -128,6 +88,7 @@ _ACK_AND_NEXT = [
     *(party_events.INSERT, INSERT_HISTORY, INSERT_HISTORY),
 ]
 _NO_HEAD = message_sql.STORE_HEAD(head=None, body_sha256=None, at=None)
+_OPTIONAL = (message_sql.STORE_HEAD, message_sql.INSERT_ATTEMPT)
 
 
 def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
@@ -145,7 +106,7 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Version] |
     """One statement that makes these writes if the link is in this version, and returns its new
     one if it was. None if they are not those of an Acknowledgement for the message in flight."""
     heads = [call for call in calls if call.statement is message_sql.STORE_HEAD] or [_NO_HEAD]
-    calls = [call for call in calls if call.statement is not message_sql.STORE_HEAD]
+    calls = [call for call in calls if call.statement not in _OPTIONAL]
     statements = [call.statement for call in calls]
     if statements == _ACK:
         done, link, event, entry = calls

@@ -52,8 +52,8 @@ _FIND = Statement(
 _SUSPEND = Write(
     """
     UPDATE msh_outboundlink
-    SET state = 'suspended', due = NULL, unsent = false, suspended_since = %(at)s,
-        suspended_for = %(kind)s, suspended_detail = %(why)s
+    SET state = 'suspended', due = NULL, unsent = false, promised = false,
+        suspended_since = %(at)s, suspended_for = %(kind)s, suspended_detail = %(why)s
     WHERE partner_id = %(partner_id)s AND state <> 'suspended'
     """,
     order=Order.LINK,

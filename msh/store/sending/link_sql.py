@@ -27,6 +27,7 @@ class LaneRow:
     epoch: int
     due: datetime | None
     unsent: bool
+    promised: bool
     attempt: int
     retries_spent: int
     transients: int
@@ -79,6 +80,7 @@ class LinkState:
     in_flight_id: int | None
     due: datetime | None
     unsent: bool
+    promised: bool
     attempt: int
     retries_spent: int
     transients: int
@@ -164,10 +166,10 @@ LOCK_IDLE_WITH_QUEUE = Statement(
 
 _COLUMNS = """
            link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
-           link.unsent, link.attempt, link.retries_spent, link.transients, link.transient_since,
-           link.late_ack, link.suspended_since, link.suspended_for, link.suspended_detail,
-           link.in_flight_id, flying.message_id, flying.sequence_number, flying.terms,
-           flying.forwards_id, COALESCE(flying.size, head.size) AS size,
+           link.unsent, link.promised, link.attempt, link.retries_spent, link.transients,
+           link.transient_since, link.late_ack, link.suspended_since, link.suspended_for,
+           link.suspended_detail, link.in_flight_id, flying.message_id, flying.sequence_number,
+           flying.terms, flying.forwards_id, COALESCE(flying.size, head.size) AS size,
            head.id AS head_id, head.message_id AS head_message_id,
            head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,
@@ -211,8 +213,8 @@ WRITE = Write(
     UPDATE msh_outboundlink
     SET state = %(state)s, next_number = %(next_number)s, epoch = %(epoch)s,
         in_flight_id = %(in_flight_id)s, due = %(due)s, unsent = %(unsent)s,
-        attempt = %(attempt)s, retries_spent = %(retries_spent)s, transients = %(transients)s,
-        transient_since = %(transient_since)s, late_ack = %(late_ack)s,
+        promised = %(promised)s, attempt = %(attempt)s, retries_spent = %(retries_spent)s,
+        transients = %(transients)s, transient_since = %(transient_since)s, late_ack = %(late_ack)s,
         suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
         suspended_detail = %(suspended_detail)s, failures = 0, probe_due = NULL
     WHERE id = %(link_id)s
@@ -225,9 +227,9 @@ WRITE = Write(
 FIND_FAR = Statement(
     """
     SELECT link.partner_id, link.state, link.next_number, link.epoch, link.due, link.unsent,
-           link.attempt, link.retries_spent, link.transients, link.transient_since, link.late_ack,
-           link.suspended_for, link.in_flight_id, flying.message_id, flying.sequence_number,
-           flying.terms, statement_timestamp() AS now
+           link.promised, link.attempt, link.retries_spent, link.transients, link.transient_since,
+           link.late_ack, link.suspended_for, link.in_flight_id, flying.message_id,
+           flying.sequence_number, flying.terms, statement_timestamp() AS now
     FROM msh_outboundlink link LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     WHERE link.state IN ('waiting', 'transient')
       AND link.due > statement_timestamp() + interval '70 minutes'

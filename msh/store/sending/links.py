@@ -146,10 +146,6 @@ class OutboundLinks:
             EFFECTS[type(effect)](self, locked, effect, event, actor)
         return after
 
-    def after(self, partner_id: int, event: SenderEvent) -> Lane:
-        """The lane as `event` would leave it."""
-        return sender.step(self.lane(partner_id), event, now=self.now)[0]
-
     def start_next(self, partner_id: int) -> None:
         locked = self._locked[partner_id]
         if locked.head is None:
@@ -195,6 +191,10 @@ class OutboundLinks:
     def insert_attempt(self, key: int, number: int) -> None:
         self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
 
+    def claim_again(self, key: int, number: int) -> None:
+        """An attempt that was promised to a worker and not begun."""
+        self.add(message_sql.CLAIM_AGAIN(key=key, number=number, at=self.now))
+
     def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
         self.add(end_attempt(key, number, result, self.now))
 
@@ -222,18 +222,17 @@ class OutboundLinks:
     def has_writes(self) -> bool:
         return bool(self._calls) or any(locked.changed for locked in self._locked.values())
 
-    def write_if_unchanged(self, partner_id: int) -> str | None:
-        """Write in one statement, its own transaction, if the link is still as it was read; its
-        version then.
+    def write_if_unchanged(self, partner_id: int) -> bool:
+        """Write in one statement, its own transaction, if the link is still as it was read.
 
-        None, with nothing written, if it is not, or if there is more to write than usual.
+        False, with nothing written, if it is not, or if there is more to write than usual.
         """
         calls = self._ordered()
         call = fast_path.if_unchanged(calls, self._locked[partner_id].row.version)
         if call is None:
-            return None
+            return False
         (done,) = run(call)
-        return done[0].version if done else None
+        return bool(done)
 
     def _ordered(self) -> list[Call[object]]:
         states = [link_state(locked) for locked in self._locked.values() if locked.changed]

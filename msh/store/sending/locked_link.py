@@ -57,6 +57,7 @@ def link_state(locked: Locked) -> link_sql.LinkState:
         in_flight_id=locked.keys[flying.message_id] if flying else None,
         due=lane.due,
         unsent=lane.unsent,
+        promised=lane.promised,
         attempt=flying.attempt if flying else 0,
         retries_spent=flying.retries_spent if flying else 0,
         transients=flying.transients if flying else 0,

@@ -45,16 +45,16 @@ class CopyRow(RouteColumns):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyCopy(CopyRow):
-    """A copy that has just been claimed as this attempt."""
+class PromisedCopy(CopyRow):
+    """A copy that was promised as this attempt. `seconds_left`: until others may claim it."""
 
     attempt: int
+    seconds_left: float
 
 
 class EndedAttempt(NamedTuple):
     """An attempt of a message that is complete, and the HTTP status that ended it: a 2xx."""
 
-    partner_id: int
     key: int
     attempt: int
     status: int
@@ -133,6 +133,25 @@ LOAD_FOLLOWING = Statement(
         "",
     ),
     CopyRow,
+    binary=True,
+)
+
+# Nothing is locked: until `due` no worker but the one that the wake-up has named sends it. In the
+# last tenth of that second a POST would hardly begin before another has claimed the copy.
+READ_PROMISED = Statement(
+    COPIES.format(
+        """
+        unnest(%(partner_ids)s::bigint[], %(keys)s::bigint[], %(attempts)s::int[])
+            AS asked (partner_id, key, attempt)
+        JOIN msh_outboundlink link ON link.partner_id = asked.partner_id
+        JOIN msh_outboundmessage message ON message.id = link.in_flight_id
+        """,
+        """link.promised AND link.in_flight_id = asked.key AND link.attempt = asked.attempt
+        AND link.due > statement_timestamp() + interval '0.1 second'""",
+        """link.attempt,
+        EXTRACT(EPOCH FROM link.due - clock_timestamp())::float8 AS seconds_left,""",
+    ),
+    PromisedCopy,
     binary=True,
 )
 
@@ -224,6 +243,27 @@ INSERT_ATTEMPT = Write(
     """
     INSERT INTO msh_attempt (message_id, number, claimed_at)
     VALUES (%(key)s, %(number)s, %(at)s)
+""",
+    order=Order.ATTEMPT,
+)
+
+# A promise that was not kept: another worker sends the copy.
+CLAIM_AGAIN = Write(
+    """
+    UPDATE msh_attempt SET claimed_at = %(at)s WHERE message_id = %(key)s AND number = %(number)s
+""",
+    order=Order.ATTEMPT,
+)
+
+# Of messages that are complete, so that nothing depends on it: neither links nor messages are read.
+END_ATTEMPTS = Write(
+    """
+    UPDATE msh_attempt attempt
+    SET ended_at = statement_timestamp(), outcome = 'transmitted', status = ended.status,
+        detail = '', body_sent = true
+    FROM unnest(%(keys)s::bigint[], %(attempts)s::int[], %(statuses)s::int[])
+         AS ended (key, attempt, status)
+    WHERE attempt.message_id = ended.key AND attempt.number = ended.attempt
 """,
     order=Order.ATTEMPT,
 )

@@ -8,11 +8,11 @@ from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
 
-from . import best_effort_sql, fast_path, link_sql, message_sql, signals
+from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
-from .message_sql import LARGE, CopyRow, EndedAttempt, ReadyCopy
+from .message_sql import LARGE, CopyRow, EndedAttempt, PromisedCopy
 from .signals import PendingSignal
 
 AT_ONCE = 50
@@ -107,34 +107,24 @@ def load_claimed(keys: Collection[int]) -> Work:
     return Work(links, set(), signals=rows)
 
 
-def claim_ready(
-    partner_ids: list[int],
-    versions: list[str],
-    keys: list[int],
-    attempts: list[int],
-    due_in: list[float],
-    ended: Collection[EndedAttempt],
-) -> list[ReadyCopy]:
-    """Claim these copies, in a transaction of its own: of each the link in this version, the row of
-    the message, the attempt, and the seconds until it counts as lost. Those whose link has another
-    version, or is held by others, are passed over.
+def load_promised(
+    partner_ids: list[int], keys: list[int], attempts: list[int]
+) -> list[PromisedCopy]:
+    """Those of these copies that are still promised: of each the partner, the row of the message,
+    and the attempt. Nothing is locked."""
+    asked = {"partner_ids": partner_ids, "keys": keys, "attempts": attempts}
+    return run(message_sql.READ_PROMISED(**asked))[0]
 
-    Of the links that are not passed over these attempts have `ended`, of messages before.
-    """
-    (rows,) = run(
-        fast_path.CLAIM_READY(
-            partner_ids=partner_ids,
-            versions=versions,
-            keys=keys,
-            attempts=attempts,
-            due_in=due_in,
-            ended_partner_ids=[one.partner_id for one in ended],
-            ended_keys=[one.key for one in ended],
-            ended_attempts=[one.attempt for one in ended],
-            ended_statuses=[one.status for one in ended],
+
+def end_attempts(ended: Collection[EndedAttempt]) -> None:
+    """Record the 2xx of these attempts, in a transaction of its own."""
+    run(
+        message_sql.END_ATTEMPTS(
+            keys=[one.key for one in ended],
+            attempts=[one.attempt for one in ended],
+            statuses=[one.status for one in ended],
         )
     )
-    return rows
 
 
 def lock_links(places: Places) -> list[int]:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows import wake_up as wake_ups
-from msh.flows.names import EVERYTHING, NOTHING, Names, Ready
+from msh.flows.names import EVERYTHING, NOTHING, Names, Promise
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import OutboundLink
@@ -34,8 +34,8 @@ def test_an_exchange_by_its_wake_ups_alone(
         world.submit()
     for number in (1, 2):
         names = names_of(named)
-        partners = {*names.links, *(one.partner_id for one in names.ready)}
-        assert (partners, len(names.ready), names.all) == ({world.there.pk}, number - 1, False)
+        partners = {*names.links, *(one.partner_id for one in names.promised)}
+        assert (partners, len(names.promised), names.all) == ({world.there.pk}, number - 1, False)
         loop.round(names)
         (copy,) = taken(loop)
         world.hand_over(copy)
@@ -146,7 +146,7 @@ def test_large_message_is_not_read_before_it_has_a_place() -> None:
     [
         Names(frozenset({1, 22})),
         Names(frozenset({1}), frozenset({3, 4})),
-        Names(flights=frozenset({9}), ready=frozenset({Ready(1, 2**31, 3, 4, 20.0, 85.25)})),
+        Names(flights=frozenset({9}), promised=frozenset({Promise(1, 2**31, 4, 20.25)})),
         EVERYTHING,
     ],
 )
@@ -154,7 +154,7 @@ def test_names_survive_the_way(names: Names) -> None:
     assert Names.of_token(names.token().encode()) == names
 
 
-@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l", b"r1:2"])
+@pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l", b"p1:2"])
 def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
     assert Names.of_token(token).all
 

@@ -27,6 +27,7 @@ HELD = becomes(
     in_flight=flying(transients=2),
     due=after(30),
     unsent=False,
+    promised=False,
 )
 PROBE_HELD = becomes(
     do.Note("m7", "TransientError, wait asked for: 30 s"),
@@ -35,6 +36,7 @@ PROBE_HELD = becomes(
     in_flight=flying(retries_spent=0, transients=1, transient_since=NOW),
     due=after(30),
     unsent=False,
+    promised=False,
 )
 TOO_OFTEN = suspends(
     IncidentKind.TRANSIENT_LIMIT,
@@ -73,6 +75,7 @@ ANSWERS = (
         {
             "waiting": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
             "unsent": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
+            "promised": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
             "transient": becomes(*COMPLETED, in_flight=None),
             "transient_empty": becomes(do.CountDuplicateAck("m7")),
             "suspended": becomes(*COMPLETED, in_flight=None, late_ack=True),
@@ -87,6 +90,7 @@ ANSWERS = (
         {
             "waiting": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
             "unsent": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
+            "promised": becomes(*COMPLETED, do.PollLane(), **LANDS_IDLE),
             "transient": becomes(*COMPLETED, in_flight=None),
             "transient_empty": becomes(do.CountDuplicateAck("m7")),
             "suspended": becomes(
@@ -106,6 +110,7 @@ ANSWERS = (
         {
             "waiting": becomes(*COMPLETED, do.ResolveIncidents(), do.PollLane(), **LANDS_IDLE),
             "unsent": becomes(*COMPLETED, do.ResolveIncidents(), do.PollLane(), **LANDS_IDLE),
+            "promised": becomes(*COMPLETED, do.ResolveIncidents(), do.PollLane(), **LANDS_IDLE),
             "transient": becomes(*COMPLETED, in_flight=None),
             "transient_empty": becomes(do.CountDuplicateAck("m7")),
             "suspended": becomes(*COMPLETED, in_flight=None, late_ack=True),
@@ -120,6 +125,7 @@ ANSWERS = (
         noted(
             waiting=PROBE_HELD,
             unsent=PROBE_HELD,
+            promised=PROBE_HELD,
             transient=PROBE_HELD,
             suspended=becomes(do.Note("m7", "TransientError: disk full")),
             suspended_empty=becomes(do.Note("m7", "TransientError: disk full")),
@@ -157,6 +163,7 @@ ANSWERS = (
         noted(
             waiting=HELD,
             unsent=HELD,
+            promised=HELD,
             transient=HELD,
             suspended=becomes(do.Note("m7", "TransientError: disk full")),
             suspended_empty=becomes(do.Note("m7", "TransientError: disk full")),
@@ -169,6 +176,7 @@ ANSWERS = (
         noted(
             waiting=TOO_OFTEN,
             unsent=TOO_OFTEN,
+            promised=TOO_OFTEN,
             transient=TOO_OFTEN,
             suspended=becomes(do.Note("m7", "TransientError: disk full")),
             suspended_empty=becomes(do.Note("m7", "TransientError: disk full")),
@@ -181,6 +189,7 @@ ANSWERS = (
         {
             "waiting": OUT_OF_STEP,
             "unsent": OUT_OF_STEP,
+            "promised": OUT_OF_STEP,
             "transient": OUT_OF_STEP,
             "transient_empty": OUT_OF_STEP_EMPTY,
             "suspended": GAP_EXPLAINS,
@@ -193,14 +202,24 @@ ANSWERS = (
         "any other Error",
         on.ErrorReceived("m7", HARD),
         everywhere(HARD_NOTED)
-        | {"waiting": HARD_SUSPENDS, "unsent": HARD_SUSPENDS, "transient": HARD_SUSPENDS},
+        | {
+            "waiting": HARD_SUSPENDS,
+            "unsent": HARD_SUSPENDS,
+            "promised": HARD_SUSPENDS,
+            "transient": HARD_SUSPENDS,
+        },
         proves=("000-029", "000-084"),
     ),
     Row(
         "an Error with a code of the peer's own",
         on.ErrorReceived("m7", STRANGE),
         everywhere(STRANGE_NOTED)
-        | {"waiting": STRANGE_SUSPENDS, "unsent": STRANGE_SUSPENDS, "transient": STRANGE_SUSPENDS},
+        | {
+            "waiting": STRANGE_SUSPENDS,
+            "unsent": STRANGE_SUSPENDS,
+            "promised": STRANGE_SUSPENDS,
+            "transient": STRANGE_SUSPENDS,
+        },
         proves=("000-029",),
     ),
     Row("a Warning", on.ErrorReceived("m7", WARNING), everywhere(WARNING_NOTED)),

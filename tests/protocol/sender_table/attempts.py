@@ -94,6 +94,7 @@ ATTEMPTS = (
                 suspended_for=IncidentKind.RETRIES_SPENT,
             ),
             unsent=SAME,
+            promised=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
             transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
@@ -112,6 +113,7 @@ ATTEMPTS = (
                 **TRANSMITS,
             ),
             unsent=SAME,
+            promised=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
             transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
@@ -122,35 +124,55 @@ ATTEMPTS = (
         on.AttemptClaimed(http_deadline=30),
         only(
             unsent=becomes(in_flight=flying(attempt=3), due=after(30 + 20), unsent=False),
+            promised=becomes(due=after(30 + 20), unsent=False, promised=False),
             transient=becomes(
                 state=LaneState.WAITING, in_flight=flying(attempt=3), due=after(30 + 20)
             ),
         ),
     ),
     Row(
-        "attempt claimed before the wait asked for is over",
+        "attempt claimed before the wait asked for, or the promise, is over",
         on.AttemptClaimed(http_deadline=30),
         only(unsent=becomes(in_flight=flying(attempt=3), due=after(30 + 20), unsent=False)),
         due=1,
         proves=("000-079",),
     ),
     Row(
+        "copy promised to one worker",
+        on.CopyPromised(),
+        only(unsent=becomes(in_flight=flying(attempt=3), due=after(1), promised=True)),
+    ),
+    Row(
+        "promised attempt begun",
+        on.AttemptBegun("m7", 2, http_deadline=30),
+        noted(promised=becomes(due=after(30 + 20), unsent=False, promised=False)),
+    ),
+    Row(
         "attempt transmitted",
         on.AttemptTransmitted("m7", 2),
-        noted(waiting=becomes(due=after(20))),
+        noted(
+            waiting=becomes(due=after(20)),
+            promised=becomes(due=after(20), unsent=False, promised=False),
+        ),
         proves=("000-024",),
     ),
     Row(
         "first attempt transmitted",
         on.AttemptTransmitted("m7", 1),
-        noted(waiting=becomes(due=after(60))),
+        noted(
+            waiting=becomes(due=after(60)),
+            promised=becomes(due=after(60), unsent=False, promised=False),
+        ),
         flying=flying(attempt=1, retries_spent=0),
         proves=("000-021",),
     ),
     Row(
         "attempt failed, may be tried again",
         on.AttemptFailed("m7", 2, detail="connection refused"),
-        noted(waiting=becomes(due=after(20))),
+        noted(
+            waiting=becomes(due=after(20)),
+            promised=becomes(due=after(20), unsent=False, promised=False),
+        ),
         proves=("000-065",),
     ),
     Row(
@@ -159,6 +181,9 @@ ATTEMPTS = (
         noted(
             waiting=becomes(do.Note("m7", "early warning: 404"), due=after(20)),
             unsent=becomes(do.Note("m7", "early warning: 404")),
+            promised=becomes(
+                do.Note("m7", "early warning: 404"), due=after(20), unsent=False, promised=False
+            ),
         ),
     ),
     Row(
@@ -167,6 +192,7 @@ ATTEMPTS = (
         noted(
             waiting=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
             unsent=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
+            promised=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
             transient=suspends(IncidentKind.REFUSED_BY_PEER, "400: not XML"),
         ),
         proves=("001-04",),
@@ -177,6 +203,7 @@ ATTEMPTS = (
         only(
             waiting=becomes(do.Transmit(), in_flight=flying(retries_spent=2), **TRANSMITS),
             unsent=SAME,
+            promised=SAME,
             transient=becomes(do.Transmit(), **TRANSMITS),
             transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
@@ -188,6 +215,7 @@ ATTEMPTS = (
         only(
             waiting=suspends(IncidentKind.RETRIES_SPENT, "no Acknowledgement after 2 attempts"),
             unsent=SAME,
+            promised=SAME,
             transient=suspends(IncidentKind.TRANSIENT_LIMIT, CEILING),
             transient_empty=becomes(do.PollLane(), state=LaneState.IDLE, due=None),
         ),
@@ -197,7 +225,7 @@ ATTEMPTS = (
     Row(
         "deadline not passed yet",
         on.DeadlinePassed(),
-        only(waiting=SAME, unsent=SAME, transient=SAME, transient_empty=SAME),
+        only(waiting=SAME, unsent=SAME, promised=SAME, transient=SAME, transient_empty=SAME),
         due=1,
         proves=("000-021", "000-024", "000-079"),
     ),

@@ -44,6 +44,14 @@ def lane_in(column: str, flying: InFlight = FLYING, due: float = -5) -> Lane:
     return {
         "waiting": replace(lane, state=LaneState.WAITING, in_flight=flying, due=over),
         "unsent": replace(lane, state=LaneState.WAITING, in_flight=flying, due=over, unsent=True),
+        "promised": replace(
+            lane,
+            state=LaneState.WAITING,
+            in_flight=flying,
+            due=over,
+            unsent=True,
+            promised=True,
+        ),
         "transient": replace(lane, state=LaneState.TRANSIENT, in_flight=flying, due=over),
         "transient_empty": replace(lane, state=LaneState.TRANSIENT, due=over),
         "suspended": replace(
@@ -59,6 +67,7 @@ def lane_in(column: str, flying: InFlight = FLYING, due: float = -5) -> Lane:
 COLUMNS = (
     "waiting",
     "unsent",
+    "promised",
     "transient",
     "transient_empty",
     "suspended",
@@ -118,6 +127,7 @@ def suspends(kind: IncidentKind, detail: str, **changes: Any) -> Expected:
         state=LaneState.SUSPENDED,
         due=None,
         unsent=False,
+        promised=False,
         suspended_for=kind,
         **changes,
     )
@@ -127,5 +137,17 @@ def flying(**changes: Any) -> InFlight:
     return replace(FLYING, **changes)
 
 
-TRANSMITS = {"state": LaneState.WAITING, "due": NOW, "unsent": True, "suspended_for": ""}
-LANDS_IDLE = {"state": LaneState.IDLE, "in_flight": None, "due": None, "unsent": False}
+TRANSMITS = {
+    "state": LaneState.WAITING,
+    "due": NOW,
+    "unsent": True,
+    "promised": False,
+    "suspended_for": "",
+}
+LANDS_IDLE = {
+    "state": LaneState.IDLE,
+    "in_flight": None,
+    "due": None,
+    "unsent": False,
+    "promised": False,
+}

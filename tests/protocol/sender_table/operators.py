@@ -29,7 +29,7 @@ def cancelled(verdict: Verdict, **changes: Any) -> dict[str, Expected]:
     )
     lands = becomes(*effects, do.PollLane(), **LANDS_IDLE, **changes)
     stays = becomes(*effects, in_flight=None, **changes)
-    return only(waiting=lands, unsent=lands, transient=stays, suspended=stays)
+    return only(waiting=lands, unsent=lands, promised=lands, transient=stays, suspended=stays)
 
 
 OPERATORS = (
@@ -61,6 +61,7 @@ OPERATORS = (
         only(
             waiting=becomes(in_flight=flying(retries_spent=0)),
             unsent=becomes(in_flight=flying(retries_spent=0)),
+            promised=becomes(in_flight=flying(retries_spent=0)),
             transient=becomes(in_flight=flying(retries_spent=0)),
         ),
     ),
@@ -70,6 +71,7 @@ OPERATORS = (
         only(
             waiting=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
             unsent=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
+            promised=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
             transient=becomes(do.ResolveIncidents(), in_flight=flying(retries_spent=0)),
         ),
         flying=flying(retries_spent=TERMS.retries + 1),
@@ -80,6 +82,7 @@ OPERATORS = (
         only(
             waiting=becomes(do.Transmit(), **TRANSMITS),
             unsent=becomes(do.Transmit(), **TRANSMITS),
+            promised=becomes(do.Transmit(), **TRANSMITS),
             transient=becomes(do.Transmit(), **TRANSMITS),
         ),
     ),
@@ -87,7 +90,13 @@ OPERATORS = (
         "operator: suspend",
         on.OperatorSuspended(),
         everywhere(
-            becomes(state=LaneState.SUSPENDED, due=None, unsent=False, suspended_for=OPERATOR)
+            becomes(
+                state=LaneState.SUSPENDED,
+                due=None,
+                unsent=False,
+                promised=False,
+                suspended_for=OPERATOR,
+            )
         )
         | {"suspended": ILLEGAL, "suspended_empty": ILLEGAL},
     ),

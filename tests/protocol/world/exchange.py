@@ -1,6 +1,7 @@
 """Two pure cores over a link that may drop, repeat, delay and reorder everything."""
 
 from collections.abc import Callable
+from dataclasses import astuple
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -14,6 +15,7 @@ from tests.protocol.sender_table.lanes import NOW
 
 from .hosts import (
     Copy,
+    Promise,
     ReceiverStep,
     ReceivingHost,
     SenderStep,
@@ -48,6 +50,8 @@ class World:
         receiver_step: ReceiverStep = receiver.step,
     ) -> None:
         self.now = NOW
+        self.ticks = 0.0
+        """Seconds, by a clock that is never set."""
         self.sender = SendingHost(first_number, sender_step)
         self.receiver = ReceivingHost(first_number, on_unexpected_first, receiver_step)
         self.copies: list[Copy] = []
@@ -62,8 +66,12 @@ class World:
         self.sender.messages[f"m{len(self.sender.messages) + 1:03}"] = State.QUEUED
 
     def post(self, index: int) -> None:
-        """A worker's copy goes onto the wire."""
-        copy = self.sender.attempts[index].copy
+        """A worker's copy goes onto the wire, unless it is too late for what it was promised."""
+        attempt = self.sender.attempts[index]
+        if not attempt.may_begin(self.ticks):
+            return
+        attempt.posted = True
+        copy = attempt.copy
         if copy.message_id not in self.first_copies:
             self._check_overlap(copy)
             self.first_copies[copy.message_id] = copy
@@ -74,8 +82,18 @@ class World:
     def attempt_ends(self, index: int, ending: type[on.AttemptEvent]) -> None:
         """The worker learns how its POST ended, rightly or wrongly, and records it."""
         attempt = self.sender.attempts.pop(index)
+        if not attempt.posted and not attempt.may_begin(self.ticks):
+            return  # it was not begun, and another worker may have it
         event = ending(attempt.copy.message_id, attempt.number)
         self.sender.happens(event, self.now)  # type: ignore[arg-type]
+        self.sender.recorded.add(Promise(*astuple(event)[:2]))
+
+    def worker_is_named(self, index: int) -> None:
+        self.sender.keeps(index, self.now, self.ticks)
+
+    def worker_writes(self, index: int) -> None:
+        """In the poll of a worker whose POST is still under way."""
+        self.sender.begins(self.sender.attempts[index], self.now)
 
     # --- the link -------------------------------------------------------------------------
 
@@ -107,6 +125,7 @@ class World:
     def passes(self, seconds: float) -> None:
         """Time passes; negative: the clock is set back."""
         self.now += timedelta(seconds=seconds)
+        self.ticks += max(0.0, seconds)
 
     # --- operators ------------------------------------------------------------------------
 
@@ -166,6 +185,13 @@ class World:
         self._check_exit()
         self._check_delivered()
         self._check_budget()
+        self._check_workers()
+
+    def _check_workers(self) -> None:
+        """What one worker may still begin, no other may."""
+        able = [(a.copy, a.number) for a in self.sender.attempts if a.may_begin(self.ticks)]
+        if len(set(able)) < len(able):
+            raise Violation(f"two workers send one copy: {able}")
 
     def _check_budget(self) -> None:
         """A probe is the one copy beyond the retries, while an operator is called (D41)."""
@@ -233,13 +259,18 @@ class World:
         fate. What was on its way before stays there, to arrive late."""
         self._people_act()
         lane = self.sender.lane
-        if lane.due is not None and not lane.unsent and not lane.is_due(self.now):
-            self.now = lane.due
+        while self.sender.promises:
+            self.worker_is_named(0)
+        in_hand = lane.promised and self.sender.attempts
+        if lane.due is not None and not lane.is_due(self.now) and not in_hand:
+            self.passes((lane.due - self.now).total_seconds())
         self.sender.sweeps(self.now)
         self.sender.claims(self.now)
         while self.sender.attempts:
+            under_way = len(self.copies)
             self.post(0)
-            self.copy_meets(-1, copies)
+            if len(self.copies) > under_way:
+                self.copy_meets(-1, copies)
             self.attempt_ends(0, on.AttemptTransmitted)
             self.check()
         while self.receiver.pending:

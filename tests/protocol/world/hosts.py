@@ -3,6 +3,7 @@
 Every method that changes something is one transaction: it happens or it does not.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +14,7 @@ from msh.protocol import events as on
 from msh.protocol import receiver, sender, sequence
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import OnUnexpectedFirst
-from msh.protocol.lane import Lane, LaneState
+from msh.protocol.lane import PROMISED_FOR, Lane, LaneState
 from msh.protocol.message import ErrorReport
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode
@@ -60,12 +61,26 @@ class Signal:
     min_retry_secs: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempt:
-    """A copy in the hands of a worker: lost in a crash."""
+    """A copy in the hands of a worker: lost in a crash. `lapses`: when a worker that it was
+    promised to may not begin any more, by a clock that nobody sets; None: no row says otherwise."""
 
     number: int
     copy: Copy
+    lapses: float | None = None
+    posted: bool = False
+
+    def may_begin(self, ticks: float) -> bool:
+        return not self.posted and (self.lapses is None or ticks <= self.lapses)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A wake-up on its way to a worker."""
+
+    message_id: str
+    number: int
 
 
 def pure_sender(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
@@ -81,6 +96,9 @@ class SendingHost:
         self.resumes = False
         """The partner was given that a late Ack ends the suspension by itself (D12)."""
         self.attempts: list[Attempt] = []
+        self.promises: list[Promise] = []
+        self.recorded: set[Promise] = set()
+        """What rows say was begun, or has ended."""
         self._step = step
 
     @property
@@ -123,13 +141,50 @@ class SendingHost:
             and self.lane.in_flight is not None
             and self.lane.is_due(now)
         )
-        if self.lane.unsent or waits_no_more:
+        if waits_no_more or (self.lane.unsent and self.lane.is_due(now)):
+            before = self.lane
             self.happens(on.AttemptClaimed(HTTP_DEADLINE), now)
-            copy = Copy(self.lane.flying.message_id, self.lane.flying.sequence_number)
-            self.attempts.append(Attempt(self.lane.flying.attempt, copy))
+            self._check_claim(before)
+            self.attempts.append(Attempt(self.lane.flying.attempt, self._copy()))
+
+    def _check_claim(self, before: Lane) -> None:
+        """A wake-up that is lost costs nothing; one that is not lost is all that is sent."""
+        flying = self.lane.flying
+        if before.promised and flying != before.in_flight:
+            raise Violation(f"a lost wake-up was paid for: {before}, {self.lane}")
+        if Promise(flying.message_id, flying.attempt) in self.recorded:
+            raise Violation(f"sent again although it was recorded: {self.lane}")
+
+    def _copy(self) -> Copy:
+        return Copy(self.lane.flying.message_id, self.lane.flying.sequence_number)
 
     def receives(self, signal: Signal, now: datetime) -> None:
+        """One transaction, which promises what its answer puts in flight."""
+        flying = self.lane.in_flight
         self.happens(self._read(signal), now)
+        if signal.code is None and self.lane.unsent and self.lane.in_flight != flying:
+            self.happens(on.CopyPromised(), now)
+            self.promises.append(Promise(self.lane.flying.message_id, self.lane.flying.attempt))
+
+    def keeps(self, index: int, now: datetime, ticks: float) -> None:
+        """A worker reads what its wake-up names, and has it sent unless that has changed."""
+        promise, lane = self.promises.pop(index), self.lane
+        held = lane.promised and lane.flying.message_id == promise.message_id
+        if held and lane.flying.attempt == promise.number and not lane.is_due(now):
+            assert lane.due is not None
+            left = min(PROMISED_FOR, lane.due - now).total_seconds()
+            self.attempts.append(Attempt(promise.number, self._copy(), ticks + left))
+
+    def begins(self, attempt: Attempt, now: datetime) -> None:
+        """Its worker writes that it sends the copy, if that is still for it to send."""
+        promise = Promise(attempt.copy.message_id, attempt.number)
+        held = self.lane.promised and self.lane.flying.attempt == attempt.number
+        self.happens(on.AttemptBegun(promise.message_id, promise.number, HTTP_DEADLINE), now)
+        if held and self.lane.flying.message_id == attempt.copy.message_id:
+            self.recorded.add(promise)
+            attempt.lapses = None
+        elif attempt.lapses is not None:
+            attempt.lapses = -math.inf
 
     def _read(self, signal: Signal) -> on.SenderEvent:
         state = self.messages.get(signal.ref_to_message_id)
@@ -146,6 +201,9 @@ class SendingHost:
 
     def crashes(self) -> None:
         self.attempts.clear()
+
+    def loses_wake_ups(self) -> None:
+        self.promises.clear()
 
 
 def _read_error(signal: Signal, code: ErrorCode, in_flight: bool) -> on.SenderEvent:

@@ -36,7 +36,8 @@ class DraftWalk(Walk):
         world = self.world
         possible = [self._submit, self._sweep, self._claim, world.sender.crashes]
         possible += [self._work, self._act, self._fare]
-        possible += [self._post, self._end] * bool(world.sender.attempts)
+        possible += [self._post, self._end, self._begin] * bool(world.sender.attempts)
+        possible += [self._name, world.sender.loses_wake_ups] * bool(world.sender.promises)
         possible += [self._probe] * world.is_silent()
         possible += [self._arrive] * bool(world.copies)
         possible += [self._answer] * bool(world.receiver.pending)
@@ -65,6 +66,12 @@ class DraftWalk(Walk):
 
     def _end(self) -> None:
         self.world.attempt_ends(self.index(self.world.sender.attempts), self.draw.choice(ENDINGS))
+
+    def _begin(self) -> None:
+        self.world.worker_writes(self.index(self.world.sender.attempts))
+
+    def _name(self) -> None:
+        self.world.worker_is_named(self.index(self.world.sender.promises))
 
     def _probe(self) -> None:
         self.world.sender.happens(on.ProbeDue(), self.world.now)

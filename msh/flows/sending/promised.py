@@ -1,0 +1,190 @@
+"""The copy that an Acknowledgement promises: numbered, composed and claimed by the transaction that
+takes the Acknowledgement, sent by the worker that its wake-up reaches, which only reads it.
+
+Until that worker has written that it sends the copy, the link says that it is unsent: if the
+wake-up or the worker is lost, a poll claims the copy after a second, under the same attempt number.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from msh.flows.names import Names, Promise
+from msh.flows.sending import transmit
+from msh.flows.sending.transmit import Copy, grace, why_unsendable
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.events import AttemptBegun, CopyPromised
+from msh.store import capacity
+from msh.store.sending import polling
+from msh.store.sending.isolation import describe
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import CopyRow, EndedAttempt, PromisedCopy
+from msh.transport.carrier import Finished
+from msh.transport.job import Job
+
+logger = logging.getLogger(__name__)
+
+
+def promise(links: OutboundLinks, partner_id: int, copy: CopyRow | None) -> Promise | None:
+    """Compose and promise `copy` if it is of the message that has just been put in flight, to be
+    written with `links`. What the wake-up has to name; None if a worker has to look for itself."""
+    lane = links.lane(partner_id)
+    flying = lane.in_flight
+    if copy is None or flying is None or flying.message_id != copy.message_id or not lane.unsent:
+        return None
+    try:
+        transmit.compose(links, copy, flying.sequence_number)
+    except (DatabaseError, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001  the worker finds the same, and suspends the link
+        return None
+    number = links.step(partner_id, CopyPromised()).flying.attempt
+    links.insert_attempt(copy.id, number)
+    deadline = flying.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+    return Promise(partner_id, copy.id, number, deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Copies that are still promised; the jobs that transmit them; and those that have ended
+    already, because they cannot be transmitted."""
+
+    copies: list[PromisedCopy]
+    jobs: list[Job]
+    ended: list[Finished]
+
+    @property
+    def partners(self) -> set[int]:
+        return {row.partner_id for row in self.copies}
+
+
+def load(named: Collection[Promise]) -> Loaded:
+    """What goes wrong here is left to the sweep, but for a database that is gone."""
+    asked_at = time.monotonic()
+    deadlines = {(one.key, one.attempt): one.deadline for one in named}
+    jobs, ended = [], []
+    for row in (copies := _load(named)):
+        try:
+            job = transmit.job_of_promised(row, deadlines[row.id, row.attempt], asked_at)
+        except (DatabaseError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001  one message stops no other
+            ended.append(_unsendable(row, why_unsendable(problem)))
+        else:
+            jobs.append(job)
+    return Loaded(copies, jobs, ended)
+
+
+def _load(named: Collection[Promise]) -> list[PromisedCopy]:
+    if not named:
+        return []
+    try:
+        return polling.load_promised(
+            [one.partner_id for one in named],
+            [one.key for one in named],
+            [one.attempt for one in named],
+        )
+    except Exception as error:
+        if capacity.is_gone(error):
+            raise
+        logger.warning("promised copies are left to the next sweep: %s", describe(error))
+        return []
+
+
+class UnderWay:
+    """Copies that this worker sends, of which no row says so yet."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[object, Job] = {}
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        self._jobs.update((job.key, job) for job in jobs)
+
+    def lapses(self, event: Finished) -> bool:
+        """Whether it came too late: nothing was written, and another worker may send it."""
+        return self._jobs.pop(event.job.key, None) is not None and event.result is None
+
+    def of(self, names: Names) -> list[Job]:
+        """Those that a poll for these names would find."""
+        return [job for job in self._jobs.values() if names.all or job.partner_id in names.links]
+
+    def end(self, jobs: Iterable[Job], kept: Collection[Job]) -> None:
+        """A commit says that this worker sends those that are `kept`. The others are not its own
+        any more: what has not begun yet does not begin."""
+        for job in jobs:
+            self._jobs.pop(job.key, None)
+            if job.lapse is not None:
+                job.lapse.at = math.inf if job in kept else 0.0
+
+
+def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
+    """Write with `links` that these are being sent: from then on their deadline counts. Those that
+    others have claimed, or that are not to be sent any more, are not among what is returned."""
+    kept = []
+    for job in jobs:
+        copy = job.key
+        if not isinstance(copy, Copy) or copy.attempt is None or copy.partner_id not in links:
+            continue
+        lane = links.lane(copy.partner_id)
+        flying = lane.in_flight
+        held = flying and (flying.message_id, flying.attempt) == (copy.message_id, copy.attempt)
+        if held and lane.promised:
+            deadline = grace(job.deadline) + job.deadline
+            links.step(copy.partner_id, AttemptBegun(copy.message_id, copy.attempt, deadline))
+            kept.append(job)
+    return kept
+
+
+def settled_by(
+    copies: Iterable[PromisedCopy], finished: Iterable[Finished]
+) -> tuple[list[EndedAttempt], list[Finished]]:
+    """Of the POSTs that have `finished` those of messages before these copies, with nothing but a
+    2xx; and the others. Such a message is complete: it changes nothing but the attempt."""
+    following = {one.partner_id: one.id for one in copies}
+    settled, others = [], []
+    for one in finished:
+        copy, result = one.job.key, one.outcome
+        plain = AttemptResult(AttemptOutcome.TRANSMITTED, result.status)
+        if (
+            isinstance(copy, Copy)
+            and copy.attempt is not None
+            and following.get(copy.partner_id, copy.key) != copy.key
+            and result == plain
+            and result.status is not None
+        ):
+            settled.append(EndedAttempt(copy.key, copy.attempt, result.status))
+        else:
+            others.append(one)
+    return settled, others
+
+
+def record(settled: list[EndedAttempt]) -> list[EndedAttempt]:
+    """Write them; what is left. Nothing depends on them."""
+    try:
+        polling.end_attempts(settled)
+    except Exception as error:
+        if capacity.is_gone(error):
+            raise
+        logger.warning("the end of attempts is recorded later: %s", describe(error))
+        return settled
+    return []
+
+
+def _unsendable(row: PromisedCopy, why: str) -> Finished:
+    key = Copy(row.id, row.message_id, row.partner_id, row.attempt)
+    job = Job(
+        key=key,
+        partner_id=row.partner_id,
+        url="",
+        content_type="",
+        body=b"",
+        authorization="",
+        deadline=0.0,
+        not_after=0.0,
+    )
+    return Finished(job, AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False))

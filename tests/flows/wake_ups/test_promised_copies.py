@@ -1,0 +1,388 @@
+"""The next copy, promised with the Acknowledgement before it, is sent by the worker that its
+wake-up names, and without a wake-up by a poll, at no cost."""
+
+import math
+import time
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.operations import change_link
+from msh.flows.sending.sending_loop import SendingLoop
+from msh.flows.wake_up import WakeUp
+from msh.models import Attempt, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store import clock
+from msh.transport.carrier import Finished
+from msh.transport.job import Job
+from tests.flows import byhand, recovering
+from tests.flows.byhand import PLENTY, Carrying
+from tests.flows.wake_ups.conftest import in_use, names_of, taken
+from tests.flows.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def promised(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Names]:
+    """A message that an Acknowledgement has put in flight, and what its wake-up names."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    names_of(named)
+    (first,) = byhand.poll()
+    world.hand_over(first)
+    byhand.end(first)
+    (ack,) = byhand.poll()
+    names_of(named)
+    world.hand_over(ack)
+    names = names_of(named)
+    assert (names.links, names.signals, names.all) == (frozenset(), frozenset(), False)
+    assert (world.link.unsent, world.link.promised) == (True, True)
+    OutboundLink.objects.update(due=clock.read_clock() + 60 * SECOND)  # tests may be slow
+    return world, names
+
+
+def time_is_over() -> None:
+    """Of the promise."""
+    OutboundLink.objects.update(due=clock.read_clock() - SECOND / 1000)
+
+
+def state_of(world: World) -> tuple[object, ...]:
+    """Unsent, promised, and the attempt; retries spent; numbers of the attempts in their rows."""
+    link = world.link
+    attempts = Attempt.objects.filter(message=link.in_flight).order_by("pk")
+    numbers = list(attempts.values_list("number", flat=True))
+    return link.unsent, link.promised, link.attempt, link.retries_spent, numbers
+
+
+PROMISED = (True, True, 1, 0, [1])
+SENT = (False, False, 1, 0, [1])
+
+
+def test_named_worker_only_reads(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    world, names = promised
+    composed = OutboundMessage.objects.get(state="in_flight")
+    version = version_of(world)
+    loop.round(names)
+
+    (job,) = taken(loop)
+    assert state_of(world) == PROMISED
+    assert version_of(world) == version
+    assert (job.key.key, job.key.attempt, job.deadline) == (composed.pk, 1, 54.0)  # type: ignore[attr-defined]
+    assert bytes(composed.head or b"") == job.body[: len(composed.head or b"")] != b""
+    assert world.hand_over(job).status == 204
+
+
+def version_of(world: World) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT xmin, xmax FROM msh_outboundlink WHERE id = %s", [world.link.pk])
+        return str(cursor.fetchone())
+
+
+def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    loop.take(Finished(job, byhand.TRANSMITTED))
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert state_of(world) == SENT
+    assert attempt_of(job) == ("transmitted", 204, True, True)
+    assert 59 < seconds_until_due(world) <= 60  # Timeout, from the end of the attempt
+
+
+def seconds_until_due(world: World) -> float:
+    assert world.link.due is not None
+    return (world.link.due - clock.read_clock()).total_seconds()
+
+
+def test_poll_writes_that_it_is_being_sent(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """So that nobody else sends it, however long the POST takes."""
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    loop.round(EVERYTHING)
+    assert state_of(world) == SENT
+    assert 110 < seconds_until_due(world) <= 5 + 54 + 60
+    assert job.lapse is not None
+    assert job.lapse.at == math.inf
+
+    loop.round(EVERYTHING)
+    assert taken(loop) == []
+
+
+def test_worker_that_polls_late_keeps_what_it_is_sending(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = promised
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    time_is_over()
+    loop.round(EVERYTHING)
+    assert (taken(loop), state_of(world)) == ([], SENT)
+
+
+@pytest.mark.parametrize("names", [EVERYTHING, NOTHING])
+def test_round_that_is_done_one_by_one_keeps_it_too(
+    promised: tuple[World, Names],
+    loop: SendingLoop,
+    names: Names,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, copies = promised
+    loop.round(copies)
+    assert len(taken(loop)) == 1
+    time_is_over()
+
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(loop, "_record_and_claim", fail)
+    loop.round(names or Names(frozenset({world.there.pk})))
+    assert (taken(loop), state_of(world)) == ([], SENT)
+    assert "one by one" in caplog.text
+
+
+def test_lost_wake_up_costs_neither_retry_nor_number(promised: tuple[World, Names]) -> None:
+    world, _ = promised
+    before = Attempt.objects.get(message=world.link.in_flight).claimed_at
+    time_is_over()
+    (job,) = byhand.poll()
+    assert state_of(world) == SENT
+    assert job.key.attempt == 1  # type: ignore[attr-defined]
+    assert Attempt.objects.get(message=world.link.in_flight).claimed_at > before
+
+
+def test_poll_leaves_a_promised_copy_to_its_worker(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = promised
+    loop.round(EVERYTHING)
+    assert taken(loop) == []
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    assert state_of(world) == PROMISED
+
+
+def test_late_worker_sends_nothing(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    """Another has sent it, under the same number."""
+    world, names = promised
+    time_is_over()
+    assert len(byhand.poll()) == 1
+    loop.round(names)
+    assert (taken(loop), state_of(world)) == ([], SENT)
+
+
+def test_promise_in_its_last_moments_is_left_to_the_poll(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """Else a POST could begin when another worker has claimed the copy."""
+    world, names = promised
+    OutboundLink.objects.update(due=clock.read_clock() + SECOND / 20)
+    loop.round(names)
+    assert (taken(loop), world.link.promised) == ([], True)
+
+
+def test_job_lapses_with_the_promise(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    """By a clock that nobody sets, and never later than a second: the row may say a minute because
+    the other clock was set back."""
+    _, names = promised
+    before = time.monotonic()
+    loop.round(names)
+    (job,) = taken(loop)
+    assert job.lapse is not None
+    assert before <= job.lapse.at - 1 <= time.monotonic()
+    assert job.not_after > job.lapse.at
+    assert job.is_late(job.lapse.at + 0.001)
+    assert not job.is_late(job.lapse.at - 0.001)
+
+
+def test_copy_that_was_not_begun_in_time_is_no_failure(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    assert loop.take(Finished(job, None))  # a reason to poll
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert state_of(world) == PROMISED
+
+    time_is_over()
+    loop.round(EVERYTHING)
+    assert len(taken(loop)) == 1
+    assert state_of(world) == SENT
+
+
+def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    time_is_over()
+    byhand.poll()
+    loop.round(EVERYTHING)
+    assert (job.lapse and job.lapse.at, state_of(world)) == (0.0, SENT)
+    assert job.is_late(time.monotonic())
+
+
+def test_wake_up_that_comes_to_two_workers_is_recorded_once(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """Redis gives a name to one. If it did not, the partner would discard the second copy."""
+    world, names = promised
+    loop.round(names)
+    loop.round(names)
+    first, second = taken(loop)
+    assert first.key == second.key
+    for job in (first, second):
+        assert world.hand_over(job).status == 204
+        byhand.end(job)
+    assert (state_of(world), len(world.received())) == (SENT, 4)
+
+
+def test_link_that_has_changed_is_polled(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    world, names = promised
+    recovering.suspend(world)
+    loop.round(names)
+    assert taken(loop) == []
+    assert state_of(world) == (False, False, 1, 0, [1])
+
+    change_link.resume(world.there, recovering.ANN)
+    loop.round(names)
+    assert [job.key.attempt for job in taken(loop)] == [2]  # type: ignore[attr-defined]
+
+
+def test_message_that_was_promised_is_not_known_to_be_unsent(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """Its worker may be sending it at this moment: nobody may use its number again (D18)."""
+    world, _ = promised
+    assert world.link.in_flight is not None
+    assert Attempt.objects.filter(message=world.link.in_flight, body_sent=True).count() == 1
+
+
+def test_late_wake_up_sends_no_attempt_of_before(
+    promised: tuple[World, Names], loop: SendingLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, names = promised
+    time_is_over()
+    byhand.poll()
+    OutboundLink.objects.update(due=timezone.now())
+    byhand.poll(Carrying(busy=frozenset({world.there.pk})))  # the retry waits for a place
+
+    loop.round(names)
+
+    assert [job.key.attempt for job in taken(loop)] == [2]  # type: ignore[attr-defined]
+    assert (world.link.retries_spent, caplog.messages) == (1, [])
+
+
+def test_promised_copy_waits_for_a_place(promised: tuple[World, Names], loop: SendingLoop) -> None:
+    world, names = promised
+    loop.carrier.room = Carrying(left=0)  # type: ignore[attr-defined]
+    loop.round(names)
+    assert taken(loop) == []
+    assert loop._names.promised == names.promised
+
+    loop.carrier.room = PLENTY  # type: ignore[attr-defined]
+    loop.round(loop._names)
+    assert len(taken(loop)) == 1
+    assert state_of(world) == PROMISED
+
+
+def test_promised_copy_whose_bytes_have_changed_is_not_sent(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    world, names = promised
+    OutboundMessage.objects.filter(state="in_flight").update(head=b"changed")
+    loop.round(names)
+    loop.round(NOTHING)
+    assert taken(loop) == []
+    assert (world.link.state, world.link.suspended_for) == ("suspended", "refused_by_peer")
+    (attempt,) = Attempt.objects.filter(message__state="in_flight")
+    assert "stored bytes" in attempt.detail
+
+
+@pytest.fixture
+def after_a_2xx(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Job, Names]:
+    """A copy whose 2xx waits to be recorded, while the Acknowledgement has made the next ready."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    names_of(named)
+    loop.round(EVERYTHING)
+    (copy,) = taken(loop)
+    world.hand_over(copy)
+    (ack,) = byhand.poll()
+    names_of(named)
+    world.hand_over(ack)
+    return world, copy, names_of(named)
+
+
+def attempt_of(job: Job) -> tuple[str, int | None, bool | None, bool]:
+    attempt = Attempt.objects.get(message__message_id=job.key.message_id)  # type: ignore[attr-defined]
+    return attempt.outcome, attempt.status, attempt.body_sent, attempt.ended_at is not None
+
+
+def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    world, copy, names = after_a_2xx
+    loop.take(Finished(copy, byhand.TRANSMITTED))
+    loop.round(names)
+    assert len(taken(loop)) == 1
+    assert not loop._unrecorded
+    assert loop.is_busy()
+    assert attempt_of(copy)[0] == ""
+
+    loop._held_until = 0.0
+    version = version_of(world)
+    loop.round(NOTHING)
+    assert version_of(world) == version
+    assert attempt_of(copy) == ("transmitted", 204, True, True)
+    assert not loop._settled
+
+
+def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    world, copy, names = after_a_2xx
+    loop.take(Finished(copy, byhand.TRANSMITTED))
+    time_is_over()
+    loop._transmit_promised(names.promised)
+    assert len(loop._unrecorded) == 1
+
+    loop.round(EVERYTHING)
+    assert attempt_of(copy)[0] == "transmitted"
+    assert world.link.unsent is False
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        AttemptResult(AttemptOutcome.FAILED, status=503, detail="later"),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=200, detail="strange"),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=None),
+    ],
+)
+def test_what_is_no_plain_2xx_is_recorded_by_itself(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, result: AttemptResult
+) -> None:
+    _, copy, names = after_a_2xx
+    loop.take(Finished(copy, result))
+    loop._held_until = 0.0
+    loop.round(names)
+    attempt = Attempt.objects.get(message__message_id=copy.key.message_id)  # type: ignore[attr-defined]
+    assert (attempt.outcome, attempt.status, attempt.detail) == (
+        *(result.outcome, result.status, result.detail),
+    )

@@ -88,6 +88,11 @@ class Lane:
             raise AssertionError(f"{self.state} with nothing in flight")
         return self.in_flight
 
+    @property
+    def attempt_to_send(self) -> int:
+        """The number of the copy that is unsent."""
+        return self.flying.attempt + (0 if self.promised else 1)
+
     def is_due(self, now: datetime) -> bool:
         """True if the due time is over, or so far away that the clock must have jumped (D13)."""
         return self.due is not None and (self.due <= now or self.due > now + self._horizon)

@@ -135,6 +135,13 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             ),
         ),
         (
+            replace(FLIES, lane=replace(WAITING, unsent=True, promised=True)),
+            (
+                "Number 7 is in flight: one worker was asked to send attempt 2. If it does not, any"
+                " worker sends it from 2026-11-22 14:06:00 UTC on."
+            ),
+        ),
+        (
             replace(
                 FLIES,
                 lane=replace(

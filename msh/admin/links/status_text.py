@@ -50,7 +50,7 @@ def _idle(lane: Lane, now: datetime) -> str:
 
 def _unsent(lane: Lane, now: datetime) -> str:
     flying = lane.flying
-    copy = _copy(flying, flying.attempt + 1)
+    copy = _copy(flying, lane.attempt_to_send)
     return f"Sending message {flying.sequence_number}, {copy}, due at {format_time(lane.due, now)}"
 
 

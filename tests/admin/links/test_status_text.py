@@ -74,6 +74,13 @@ def test_copy_not_sent_yet_is_the_next_attempt() -> None:
     assert status_text(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
 
 
+def test_promised_copy_has_its_number_already() -> None:
+    flying = replace(FLYING, attempt=2)
+    lane = replace(WAITING, unsent=True, promised=True, in_flight=flying)
+
+    assert status_text(lane, NOW) == "Sending message 23, attempt 2 of 4, due at 14:05:10 UTC"
+
+
 def test_overdue_work_suggests_to_check_the_worker() -> None:
     late = NOW + timedelta(minutes=5)
 

@@ -143,9 +143,14 @@ def _flight(situation: Situation, flying: InFlight) -> str:
             f"The partner asked us to wait, {_times(flying.transients)}: {subject[:1].lower()}"
             f"{subject[1:]} is sent again at {_time(lane.due)}"
         )
+    if lane.promised:
+        return (
+            f"{subject} is in flight{before}: one worker was asked to send attempt"
+            f" {flying.attempt}. If it does not, any worker sends it from {_time(lane.due)} on"
+        )
     if lane.unsent:
         return (
-            f"{subject} is in flight{before}: attempt {flying.attempt + 1} has not been sent yet."
+            f"{subject} is in flight{before}: attempt {lane.attempt_to_send} has not been sent yet."
             f" It is due at {_time(lane.due)}, when the worker has a free place for this partner"
         )
     return f"{subject} is in flight{before}: {_progress(situation, flying)}"

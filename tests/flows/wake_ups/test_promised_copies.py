@@ -182,6 +182,18 @@ def test_late_worker_sends_nothing(promised: tuple[World, Names], loop: SendingL
     assert (taken(loop), state_of(world)) == ([], SENT)
 
 
+@pytest.mark.parametrize("changes", [{"attempt": 2}, {"key": 2**40}, {"partner_id": 2**40}])
+def test_wake_up_that_names_something_else_sends_nothing(
+    promised: tuple[World, Names], loop: SendingLoop, changes: dict[str, int]
+) -> None:
+    world, names = promised
+    (promise,) = names.promised
+    loop.round(Names(promised=frozenset({promise._replace(**changes)})))
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert (taken(loop), state_of(world)) == ([], PROMISED)
+
+
 def test_promise_in_its_last_moments_is_left_to_the_poll(
     promised: tuple[World, Names], loop: SendingLoop
 ) -> None:

@@ -225,7 +225,7 @@ def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
 
     cancel.cancel(queued, None, ANN)
 
-    assert lanes.write_if_unchanged(partner.pk) is None
+    assert lanes.write_if_unchanged(partner.pk) is False
     assert numbers(world) == [("in_flight", 1), ("cancelled", None)]
 
 

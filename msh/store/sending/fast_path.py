@@ -6,22 +6,14 @@ are the statements of the same names in `link_sql`, `message_sql` and `party_eve
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from msh.store.engine import Call, Statement, Write
+from msh.store.engine import Call, Key, Statement, Write
 from msh.store.history import INSERT as INSERT_HISTORY
 from msh.store.history import insert_one, parameters
 
 from . import link_sql, message_sql, party_events
 
 _WRITE_LINK = link_sql.WRITE.sql
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """Of a link as it was just written."""
-
-    version: str
 
 
 CLAIM_ATTEMPT = Write(f"""
@@ -39,7 +31,7 @@ END_ATTEMPT = Write(f"""
 """)
 
 _IF_UNCHANGED = f"""
-    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING xmin),
+    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING id),
     done AS (
         UPDATE msh_outboundmessage
         SET state = %(done_state)s, completed_at = %(done_at)s, due = NULL
@@ -56,9 +48,7 @@ _IF_UNCHANGED = f"""
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
 # Whoever changes without this row what was decided by has to write the row nevertheless
 # (docs/decisions/2026-11-21-at-once.md).
-ACKNOWLEDGE_IF_UNCHANGED = Statement(
-    f"{_IF_UNCHANGED} SELECT xmin::text AS version FROM link", Version
-)
+ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_IF_UNCHANGED} SELECT id FROM link", Key)
 
 # With a promise the link has the number of its attempt. All that is written has one time.
 ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
@@ -75,9 +65,9 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
         SELECT %(next_key)s, %(attempt)s, %(done_at)s FROM link WHERE %(promised)s),
     next_entry AS (
         {insert_one(**parameters("then_"))} FROM link)
-    SELECT xmin::text AS version FROM link
+    SELECT id FROM link
     """,
-    Version,
+    Key,
 )
 
 _AGAIN = [link_sql.WRITE, message_sql.INSERT_ATTEMPT]
@@ -102,9 +92,9 @@ def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
     return calls
 
 
-def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Version] | None:
-    """One statement that makes these writes if the link is in this version, and returns its new
-    one if it was. None if they are not those of an Acknowledgement for the message in flight."""
+def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | None:
+    """One statement that makes these writes if the link is in this version, and returns a row if it
+    was. None if they are not those of an Acknowledgement for the message in flight."""
     heads = [call for call in calls if call.statement is message_sql.STORE_HEAD] or [_NO_HEAD]
     calls = [call for call in calls if call.statement not in _OPTIONAL]
     statements = [call.statement for call in calls]

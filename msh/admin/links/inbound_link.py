@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import CombinedExpression, OrderBy
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Least
 from django.http import HttpRequest
 from unfold.decorators import display
 
@@ -26,6 +26,7 @@ from msh.models import (
     Signal,
 )
 from msh.protocol import sequence
+from msh.protocol.kinds import DeliveryState
 
 from . import inbound_actions, partner_switches, start_link
 from .counters import arrivals, counters, receiving
@@ -33,11 +34,15 @@ from .inbound_conversation import incomplete_conversations
 from .undelivered import standstill
 
 FIRST_ROWS = 10
+_STANDING = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT)
 
 
 @admin.register(InboundLink)
 class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
-    list_display = ("partner", "last_number", "last_message", "expected", "undelivered")
+    list_display = (
+        *("partner", "state", "undelivered", "oldest", "last_number", "last_message"),
+        "expected",
+    )
     list_select_related = ("partner",)
     search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
@@ -59,7 +64,21 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
         links: QuerySet[InboundLink] = super().get_queryset(request)
-        return links.prefetch_related("partner__agreements").annotate(waiting=_waiting())
+        return links.prefetch_related("partner__agreements").annotate(
+            waiting=_waiting(), waits_since=_waits_since(), stands=_stands()
+        )
+
+    @display(description="State")
+    def state(self, link: Any) -> str:
+        if not link.partner.delivers:
+            return markup.badge("deliveries held", "warning")
+        if link.stands:
+            return markup.badge(link.stands.replace("_", " "), "danger")
+        return markup.badge("undelivered") if link.waiting else markup.DASH
+
+    @display(description="Oldest undelivered")
+    def oldest(self, link: Any) -> str:
+        return markup.ago(link.waits_since) if link.waits_since else markup.DASH
 
     @display(description="Last MessageId")
     def last_message(self, link: InboundLink) -> str:
@@ -130,6 +149,20 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
 def _waiting() -> CombinedExpression:
     messages = InboundMessage.objects.filter(link=OuterRef("pk"))
     return _count(messages.undelivered()) + _count(messages.undelivered_in_order())
+
+
+def _waits_since() -> Least:
+    """When the oldest undelivered message arrived."""
+    messages = InboundMessage.objects.filter(link=OuterRef("pk"))
+    pair = messages.undelivered().order_by("pk").values("received_at")[:1]
+    in_order = messages.undelivered_in_order().order_by("pk").values("received_at")[:1]
+    return Least(Subquery(pair), Subquery(in_order))  # of NULL and a time: the time
+
+
+def _stands() -> Subquery:
+    """What keeps the first message of an order from delivery until an operator decides."""
+    of_link = Delivery.objects.filter(message__link=OuterRef("pk"), state__in=_STANDING)
+    return Subquery(of_link.order_by("state").values("state")[:1])
 
 
 def _count(messages: QuerySet[InboundMessage]) -> Coalesce:

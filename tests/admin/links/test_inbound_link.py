@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
-from msh.models import Consumer, ConsumerKind, InboundLink, InboundMessage, OutboundLink
+from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage, OutboundLink
 from partners.models import Partner
 from tests.admin.conftest import url
+from tests.admin.many import standing_deliveries
 from tests.delivery.desk import consumer
 from tests.flows.world import make_world
 
@@ -187,3 +188,23 @@ def test_a_link_says_when_the_application_last_fetched(operator: Client) -> None
     assert "5 h" in operator.get(url(Consumer, "changelist")).content.decode()
     Consumer.objects.update(fetched_at=timezone.now())
     assert silent not in page_of(operator, link)
+
+
+def test_list_says_what_stands_still_and_since_when(operator: Client) -> None:
+    """F2 of the review of the console: the backlog was a bare number."""
+    doubtful = standing_deliveries("in_doubt", 2)
+    partner = Partner.objects.filter(inbound_link=doubtful.message.link)
+    where = url(InboundLink, "changelist")
+
+    def row() -> str:
+        page = operator.get(where).content.decode()
+        return page[page.index('data-label="State"') :]
+
+    assert re.search(r'"State">.*?in doubt.*?"Undelivered">3<.*?min ago', row(), re.DOTALL)
+    Delivery.objects.update(state="parked")
+    assert re.search(r'"State">[^"]*?<[^>]*>\s*undelivered', row(), re.DOTALL)
+    partner.update(delivers=False)
+    assert "deliveries held" in row()
+    partner.update(delivers=True)
+    InboundMessage.objects.update(state="delivered")
+    assert re.search(r'"State">-<.*?"Undelivered">0<.*?undelivered">-<', row(), re.DOTALL)

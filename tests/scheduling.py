@@ -1,12 +1,19 @@
 """pytest plugin: with `-n`, the tests of some folders go to one worker: one JVM, one browser, one
-MSH with hosts of its own, one data folder of `manage.py up`.
+MSH with hosts of its own, one data folder of `manage.py up`. The browser tests, which take longest,
+are shared between two.
 
 tests/hosts makes and removes network interfaces. Chromium gives up every request under way when it
-notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So both folders have the
-same worker, and never run at the same time.
+notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So tests/hosts comes after
+the browser tests of its worker, and waits for those of the other one (`network_interfaces`).
 
 (pytest-xdist 3.8 sees no mark xdist_group under pytest 9.2, so `--dist loadgroup` is not enough.)
 """
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
@@ -14,11 +21,20 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
     "tests/spark/": "spark",
+    "tests/browser/test_a": "browser",  # access, actions, alerts: four tenths of the time
     "tests/browser/": "browser and hosts",
     "tests/hosts/": "browser and hosts",
     "tests/test_standalone.py": "standalone",
 }
-"""The worker's tests, by the beginning of their name."""
+"""The worker's tests, by the beginning of their name: the first that fits."""
+
+
+@contextmanager
+def network_interfaces(*, change: bool) -> Iterator[None]:
+    """Those of this machine stay as they are meanwhile, or only this test process changes them."""
+    with (Path(os.environ["MSH_TESTS_FOLDER"]) / "network-interfaces").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if change else fcntl.LOCK_SH)
+        yield
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

@@ -53,6 +53,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def _start_servers(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="msh-tests-"))
+    os.environ["MSH_TESTS_FOLDER"] = str(folder)
     config.add_cleanup(lambda: shutil.rmtree(folder))
     servers = EmbeddedServers(folder, fsync=False, redis_databases=_WORKERS * REDIS_EACH)
     try:

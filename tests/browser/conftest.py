@@ -1,4 +1,4 @@
-"""One MSH and one browser for the tests of this folder: they all run in one pytest worker."""
+"""One MSH and one browser for the tests of this folder that run in one pytest worker."""
 
 import os
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from tests.exchange.machine import Machine
 from tests.exchange.pair import PairFactory
 from tests.exchange.running import making_pairs, running
 from tests.peer.mailbox import Mailbox
+from tests.scheduling import network_interfaces
 
 
 @pytest.fixture(scope="package")
@@ -21,7 +22,7 @@ def browser() -> Iterator[Browser]:
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     try:
-        with running_browser() as started:
+        with network_interfaces(change=False), running_browser() as started:
             yield started
     except BrowserMissing as missing:
         pytest.fail(str(missing), pytrace=False)
@@ -49,7 +50,8 @@ def running_msh(
         "MSH_OPERATORS_EMAIL": "operators@example.net",
         "MSH_SECOND_PERSON": "prune",
     }
-    name = f"{settings.DATABASES['default']['NAME']}_browser"
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    name = f"{settings.DATABASES['default']['NAME']}_browser{worker}"
     machine = Machine(tmp_path_factory.mktemp("msh"), name, settings=mail)
     with running(machine, django_db_blocker) as started:
         yield started

@@ -14,6 +14,7 @@ from tests.hosts.machine import Hosts
 from tests.hosts.network import Host, HostsMissing
 from tests.hosts.server_clock import ServerClock, clock_folder
 from tests.hosts.servers import Cache, Primary, Standby
+from tests.scheduling import network_interfaces
 
 DATABASE = "hosts"
 
@@ -36,6 +37,12 @@ class Servers:
         """In place of the primary, which must be cut off already. There is no way back."""
         self.standby.promote()
         self.promoted = True
+
+
+@pytest.fixture(scope="package", autouse=True)
+def network() -> Iterator[None]:
+    with network_interfaces(change=True):
+        yield
 
 
 @pytest.fixture(scope="package")

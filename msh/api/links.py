@@ -120,7 +120,7 @@ class WindowForm(Reason):
     ends_at = moment("When it resumes: at most 31 days later.", required=True)
     resume_suspended = serializers.BooleanField(
         default=False,
-        help_text="Resume a link at the end too that was suspended when the window began.",
+        help_text="At the end, also resume a link that was already suspended at the beginning.",
     )
 
 

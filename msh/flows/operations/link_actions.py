@@ -162,7 +162,7 @@ PLAN_MAINTENANCE = OperatorAction(
     parameters=(
         Parameter("starts_at", "when sending is suspended"),
         Parameter("ends_at", "when it resumes"),
-        Parameter("resume_suspended", "resume a link too that was suspended before"),
+        Parameter("resume_suspended", "also resume a link that was already suspended"),
     ),
 )
 

@@ -33,7 +33,7 @@ class Command(ActionCommand):
         parser.add_argument(
             "--resume-suspended",
             action="store_true",
-            help="resume a link at the end too that was suspended when the window began",
+            help="at the end, also resume a link that was already suspended at the beginning",
         )
 
     def act(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -26,6 +26,8 @@ from playwright.sync_api import (
 
 from tests.exchange.machine import Machine
 
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 WAITS = 60_000  # milliseconds: the machine may be busy with other things
 DESK = {"width": 1280, "height": 900}
 expect.set_options(timeout=WAITS)
@@ -129,6 +131,18 @@ class Console:
     def _note_if_outside(self, request: Request) -> None:
         if urlsplit(request.url).netloc != urlsplit(self.msh.console).netloc:
             self.outside.append(request.url)
+
+
+def show_in(scheme: Scheme, page: Page) -> None:
+    """As a page loaded in this scheme looks, without loading it again."""
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate(_SHOW, scheme)
+
+
+_SHOW = """scheme => {
+    document.documentElement.classList.toggle("dark", scheme === "dark");
+    for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish();
+}"""
 
 
 def user_with(role: str) -> User:

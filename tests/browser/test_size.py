@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.browser.console import Console
+from tests.browser.console import SCHEMES, Console, show_in
 from tests.browser.test_access import other_pages
 from tests.browser.test_actions import suspended
 from tests.exchange.pair import PairFactory
@@ -107,8 +107,8 @@ def test_no_page_is_wider_than_a_telephone(console: Console, pair: PairFactory) 
     found: list[Any] = []
     for name, address in pages.items():
         page.goto(address)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
+        for scheme in SCHEMES:
+            show_in(scheme, page)
             found += [f"{name}, {scheme}: {one}" for one in page.evaluate(_TOO_WIDE)]
 
     assert not found, "\n".join(found)

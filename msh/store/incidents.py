@@ -48,6 +48,7 @@ class NewIncident:
     consumer: str = ""
 
 
+# Of two transactions the one that read the clock first may be the second to write.
 OPEN = Write(
     """
     INSERT INTO msh_incident
@@ -56,6 +57,7 @@ OPEN = Write(
             %(at)s, %(at)s)
     ON CONFLICT (partner_id, direction, kind) WHERE resolved_at IS NULL
     DO UPDATE SET count = msh_incident.count + 1, last_at = EXCLUDED.last_at,
+                  opened_at = LEAST(msh_incident.opened_at, EXCLUDED.opened_at),
                   detail = EXCLUDED.detail, message_id = EXCLUDED.message_id,
                   consumer = EXCLUDED.consumer
 """,

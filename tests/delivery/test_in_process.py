@@ -13,7 +13,8 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import change_incident
 from msh.flows.operations.change_delivery import decide
 from msh.models import ConsumerKind, Delivery, History, InboundMessage, Incident
-from msh.store.delivery.deliveries import Consumers
+from msh.protocol.delivery.events import AttemptRejected
+from msh.store.delivery.deliveries import Consumers, begin, lock
 from msh.store.history import SYSTEM, Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
@@ -213,6 +214,34 @@ def test_what_was_rejected_before_the_incident_does_not_keep_it_open() -> None:
     incident.refresh_from_db()
     assert incident.resolved_at is None
     run_again([newer], desk)
+    incident.refresh_from_db()
+    assert incident.resolved_by == SYSTEM
+
+
+def test_incident_counts_a_rejection_that_was_read_before_it_was_opened() -> None:
+    """Of two workers the second read the clock later, and opened the incident first."""
+    consumer(IN_PROCESS)
+    messages = receive(make_world(), 2)
+    application.act = reject
+    desk = Desk()
+    desk.settle()
+    Incident.objects.all().delete()
+    keys = [delivery_of(message).pk for message in messages]
+    decide(keys, "run-again", Actor("ann", "fixed"))
+    begun = lock(keys, Consumers())
+    assert all(begin(one) for one in begun)
+    early, late = lock(keys, Consumers())
+    early.took(-0.002)
+
+    for one in (late, early):
+        one.step(AttemptRejected(one.attempt, "no"))
+
+    application.act = None
+    run_again([messages[1]], desk)
+    incident = Incident.objects.get()
+    assert (incident.count, incident.opened_at) == (2, early.now)
+    assert incident.resolved_at is None
+    run_again([messages[0]], desk)
     incident.refresh_from_db()
     assert incident.resolved_by == SYSTEM
 

@@ -90,10 +90,10 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         return self.sentence(row)
 
 
-def list_numbers(numbers: Sequence[int]) -> str:
-    """The first ones."""
-    shown = ", ".join(str(one) for one in numbers[:FIRST_ROWS])
-    return f"{shown} and {len(numbers) - FIRST_ROWS} more" if numbers[FIRST_ROWS:] else shown
+def list_numbers(first: Sequence[int | None], count: int) -> str:
+    """The first of `count` numbers, and how many more there are."""
+    shown = ", ".join(str(one) for one in first[:FIRST_ROWS])
+    return f"{shown} and {count - FIRST_ROWS} more" if count > FIRST_ROWS else shown
 
 
 def is_ordered(partner: Partner) -> bool:

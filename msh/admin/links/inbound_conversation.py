@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
@@ -21,12 +22,14 @@ from msh.models import (
     InboundMessage,
     InboundState,
 )
-from msh.protocol.flight.conversation import HELD_LIMIT
 from msh.protocol.kinds import IncidentKind
 
 from . import conversation_actions
 from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered, list_numbers
 from .conversation_actions import count_of, value_of
+
+PLACE = Coalesce("turn", "id")
+"""Of a message in the order of delivery."""
 
 
 @admin.register(InboundConversation)
@@ -57,19 +60,20 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
         return f"Its messages are in order. Number {value.lacks} comes next."
 
     def numbers(self, row: Any) -> str:
-        value = value_of(row)
-        in_order = _in_order(row)
-        delivered = next((one for one in in_order if one.delivered_at), None)
+        value, of_it = value_of(row), _in_order(row)
+        delivered = of_it.filter(state=InboundState.DELIVERED).order_by(PLACE.desc()).first()
         said = "None of its messages was delivered yet."
         if delivered is not None:
             at = format_time(delivered.delivered_at, timezone.now())
             said = f"Delivered last: number {delivered.order_number}, at {at}."
-        accepted = [one for one in reversed(in_order) if one.state == InboundState.ACCEPTED]
-        if accepted:
-            waits = list_numbers([one.order_number or 0 for one in accepted])
+        accepted = of_it.filter(link=row.link_id, state=InboundState.ACCEPTED)
+        oldest = accepted.order_by(PLACE.asc()).values_list("order_number", flat=True)
+        if first := list(oldest[:FIRST_ROWS]):
+            waits = list_numbers(first, accepted.count())
             said += f" Received in order, not delivered yet: {waits}."
         said += f" Next number expected from the partner: {value.lacks}."
-        return f"{said} Held: {list_numbers(value.in_order)}." if value.held else said
+        held = value.in_order
+        return f"{said} Held: {list_numbers(held, len(held))}." if held else said
 
     def tables(self, request: HttpRequest, row: Any) -> list[Table]:
         return [_held(row), _received(row), history_of_link(row.link.partner_id, Direction.IN)]
@@ -132,12 +136,9 @@ def incomplete_conversations(link: InboundLink) -> list[Table]:
     return [Table("Conversations with a missing message", headers, rows, "None.", more)]
 
 
-def _in_order(row: InboundConversation) -> list[InboundMessage]:
-    """The newest that are not held, the last in order first. One that was held has an older id than
-    what came meanwhile, and there are at most so many."""
-    of_it: Any = InboundMessage.objects.in_conversation(row.conversation_id).filter(ordered_in=row)
-    newest = of_it.exclude(state=InboundState.HELD).defer("header").order_by("-pk")
-    return sorted(newest[: FIRST_ROWS + HELD_LIMIT], key=lambda one: -(one.turn or one.pk))
+def _in_order(row: InboundConversation) -> QuerySet[InboundMessage]:
+    """Without those that are held, which have no place yet."""
+    return row.messages.exclude(state=InboundState.HELD).defer("header")
 
 
 def _received(row: InboundConversation) -> Table:
@@ -150,11 +151,11 @@ def _received(row: InboundConversation) -> Table:
             markup.time_of(message.received_at),
             markup.time_of(message.delivered_at),
         )
-        for message in _in_order(row)[:FIRST_ROWS]
+        for message in _in_order(row).order_by(PLACE.desc())[:FIRST_ROWS]
     ]
     headers = (
         *("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
-        "Delivered",
+        "Left the order",
     )
     more = markup.list_url(InboundMessage, q=row.conversation_id)
     return Table("Received in order, last first", headers, rows, "None.", more)

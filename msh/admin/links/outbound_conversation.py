@@ -62,11 +62,14 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
         of_it = _messages(row).in_conversation(row.conversation_id).filter(agreement=row.agreement)
         ended = of_it.filter(state=OutboundState.ACKNOWLEDGED, order_number__isnull=False)
         last = ended.order_by("-pk").first()
-        said = f"Acknowledged last: number {last.order_number}." if last else "None acknowledged."
-        flying = Flight.objects.filter(ordered_in=row, number__isnull=False).order_by("number")
-        numbers = [one.number or 0 for one in flying[:COUNTED]]
-        if numbers:
-            said += f" With a number and not acknowledged: {list_numbers(numbers)}."
+        said = "None acknowledged."
+        if last is not None:
+            said = f"Of those acknowledged, number {last.order_number} is the last in order."
+        flying = Flight.objects.filter(ordered_in=row, number__isnull=False)
+        numbers = flying.order_by("number").values_list("number", flat=True)
+        if first := list(numbers[:FIRST_ROWS]):
+            numbered = list_numbers(first, flying.count())
+            said += f" With a number and not acknowledged: {numbered}."
         return f"{said} The next message gets number {self.next_message(row)}."
 
     def tables(self, request: HttpRequest, row: OutboundConversation) -> list[Table]:

@@ -12,6 +12,7 @@ from msh.admin.framework.pages import Table
 from msh.flows.operations import change_conversation
 from msh.flows.operations.watch import watch
 from msh.models import (
+    Flight,
     History,
     InboundConversation,
     InboundLink,
@@ -209,6 +210,46 @@ def test_page_says_which_numbers_are_delivered_expected_and_held(
     assert [row[5] != "-" for row in rows] == [False] * 4 + [True] * 2
 
 
+def test_page_counts_all_that_is_not_delivered(viewer: Client, agreement: Agreement) -> None:
+    """More than may be held: their consumer takes nothing."""
+    take(agreement, *range(3))
+    conversation = InboundConversation.objects.get()
+    first = InboundMessage.objects.filter(order_number=0)
+    first.update(state="delivered", delivered_at=conversation.last_at)
+    copy = InboundMessage.objects.get(order_number=2)
+    InboundMessage.objects.bulk_create(
+        InboundMessage(**as_copied(copy), message_id=f"talk-{number}", order_number=number)
+        for number in range(3, 112)
+    )
+
+    page = page_of(viewer, conversation)
+
+    assert re.search(r"Delivered last: number 0, at [-0-9: ]+UTC\.", page)
+    assert "not delivered yet: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 101 more. Next" in page
+
+
+def as_copied(message: InboundMessage) -> dict[str, object]:
+    own = {"id", "message_id", "order_number"}
+    named = [field.attname for field in message._meta.concrete_fields if field.name not in own]
+    return {name: getattr(message, name) for name in named}
+
+
+def test_page_does_not_call_delivered_what_was_dropped(
+    supervisor: Client, agreement: Agreement
+) -> None:
+    take(agreement, 0, 2, 3)
+    conversation = InboundConversation.objects.get()
+    use(supervisor, "drop_held", conversation)
+
+    assert "None of its messages was delivered yet." in page_of(supervisor, conversation)
+    InboundMessage.objects.filter(order_number=0).update(
+        state="delivered", delivered_at=conversation.last_at
+    )
+    assert "Delivered last: number 0, at" in page_of(supervisor, conversation)
+    table = tables_of(supervisor, conversation)["Received in order, last first"]
+    assert table.headers[5] == "Left the order"
+
+
 def test_page_says_which_numbers_are_acknowledged_and_which_are_not(viewer: Client) -> None:
     sky = make_sky(ordered=True)
     first, second = (sky.submit(conversation_id="talk") for _ in range(2))
@@ -220,11 +261,26 @@ def test_page_says_which_numbers_are_acknowledged_and_which_are_not(viewer: Clie
     sky.poll()
     page = page_of(viewer, conversation)
     assert (
-        "Acknowledged last: number 0. With a number and not acknowledged: 1. The next message gets"
-        " number 2."
+        "Of those acknowledged, number 0 is the last in order. With a number and not acknowledged:"
+        " 1. The next message gets number 2."
     ) in page
     sky.answer(second)
-    assert "Acknowledged last: number 1. The next" in page_of(viewer, conversation)
+    assert "number 1 is the last in order. The next" in page_of(viewer, conversation)
+
+
+def test_page_counts_all_that_is_under_way(viewer: Client) -> None:
+    sky = make_sky(ordered=True, window=120)
+    first = sky.submit(conversation_id="talk")
+    sky.poll()
+    sky.answer(first)
+    for _ in range(102):
+        sky.submit(conversation_id="talk")
+    while Flight.objects.filter(number__isnull=False).count() < 102:
+        assert sky.poll()
+
+    page = page_of(viewer, OutboundConversation.objects.get())
+
+    assert "acknowledged: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 92 more. The next" in page
 
 
 @pytest.mark.requirement("EB-132")

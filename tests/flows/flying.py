@@ -41,10 +41,12 @@ class Sky:
         payloads = [Payload(text.encode(), content_type="application/xml")] if text else []
         return submit.submit(self.agreement, "urn:orders", action, payloads, **options)
 
-    def poll(self, carrying: Carrying = PLENTY) -> list[Job]:
-        """What the sending loop does with flights in one poll, without the carrier."""
+    def poll(self, carrying: Carrying = PLENTY, *, everything: bool = True) -> list[Job]:
+        """What the sending loop does with flights in one poll, without the carrier. Without
+        `everything` it was woken up for this partner."""
+        named = () if everything else (self.partner.pk,)
         with transaction.atomic():
-            flights, jobs = flight_round.round_of(carrying, (), (), everything=True)
+            flights, jobs = flight_round.round_of(carrying, (), named, everything=everything)
             flights.write()
         return jobs
 

@@ -86,13 +86,20 @@ class Leave(StrEnum):
 
 
 def may_leave(
-    gate: Gate, flight: Flight, *, under_way: int, window: int, now: datetime
+    gate: Gate,
+    flight: Flight,
+    *,
+    under_way: int,
+    window: int,
+    in_maintenance: bool = False,
+    now: datetime,
 ) -> Leave | None:
     """As what a copy of a flight may be claimed now, or None.
 
     `under_way`: how many messages of the link have a place. A message that has one keeps it until
     it ends or is held, so its retries need none. After a probe is claimed, the gate steps with
-    ProbeClaimed, and no second one may leave.
+    ProbeClaimed, and no second one may leave. `in_maintenance`: a window of the partner runs; it is
+    not probed.
     """
     if flight.state is not FlightState.READY or flight.why_not_sent_again(now):
         return None
@@ -100,7 +107,7 @@ def may_leave(
         return None
     if gate.state is GateState.OPEN:
         return Leave.COPY
-    return Leave.PROBE if gate.is_due(now) else None
+    return Leave.PROBE if gate.is_due(now) and not in_maintenance else None
 
 
 def step(before: Gate, event: GateEvent, *, now: datetime) -> Outcome:

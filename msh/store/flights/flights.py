@@ -127,6 +127,7 @@ class Flights:
             one.flight,
             under_way=held.under_way,
             window=held.row.window,
+            in_maintenance=held.row.in_maintenance,
             now=self.now,
         )
 

@@ -12,6 +12,10 @@ IS_HERE = """(SELECT partner.moved IS NULL
         WHERE of_flight.id = msh_flight.link_id LIMIT 1)"""
 # The same of a link.
 LINK_IS_HERE = "(SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)"
+# Its maintenance window runs: the partner is not probed.
+IN_MAINTENANCE = """EXISTS (
+        SELECT FROM msh_maintenancewindow
+        WHERE partner_id = link.partner_id AND state = 'running')"""
 
 LOCK_GATES = Statement(
     """
@@ -64,7 +68,8 @@ LOCK_BUSY_GATES = Statement(
         FROM (SELECT link_id FROM ready UNION SELECT link_id FROM unsorted
               UNION SELECT link_id FROM starting) busy
         JOIN msh_outboundlink link ON link.id = busy.link_id
-        WHERE (link.state <> 'suspended' OR link.probe_due <= statement_timestamp())
+        WHERE (link.state <> 'suspended'
+               OR (link.probe_due <= statement_timestamp() AND NOT {IN_MAINTENANCE}))
           AND link.partner_id <> ALL(%(full)s)
           AND {LINK_IS_HERE}),
     timed AS (
@@ -93,10 +98,11 @@ LOCK_GATES_WITH_NEW = Statement(
 
 # A statement of its own, after the lock: it must see what the lock's holder committed.
 LOAD_GATES = Statement(
-    """
+    f"""
     SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.probe_due,
            link.suspended_for, link.suspended_since, link.suspended_detail,
            partner.probe_interval,
+           link.state = 'suspended' AND {IN_MAINTENANCE} AS in_maintenance,
            (SELECT count(*) FROM msh_flight WHERE link_id = link.id AND under_way) AS under_way,
            (SELECT COALESCE(min("window"), 0) FROM partners_agreement
             WHERE partner_id = link.partner_id) AS "window",

@@ -19,7 +19,8 @@ class HeldGate:
 @dataclass(frozen=True, slots=True)
 class GateRow:
     """`under_way`: how many flights have a place. `window`: of its agreements the smallest.
-    `in_order`: messages wait for their turn in a conversation, and one may start."""
+    `in_order`: messages wait for their turn in a conversation, and one may start.
+    `in_maintenance`: it is suspended, and a maintenance window runs."""
 
     link_id: int
     partner_id: int
@@ -30,6 +31,7 @@ class GateRow:
     suspended_since: datetime | None
     suspended_detail: str
     probe_interval: int
+    in_maintenance: bool
     under_way: int
     window: int
     in_order: bool

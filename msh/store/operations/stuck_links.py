@@ -12,7 +12,7 @@ from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import StuckSignal, Undelivered
 from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, FIRST_IN_ORDER, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
-from msh.store.flights.gate_sql import LINK_IS_HERE
+from msh.store.flights.gate_sql import IN_MAINTENANCE, LINK_IS_HERE
 from msh.store.sending.link_sql import Found
 
 
@@ -46,8 +46,10 @@ class _PendingRow:
     last_detail: str
 
 
+# In a maintenance window the partner is silent as planned: an answer would begin to send to it, and
+# a probe that has none a suspension that the window does not know.
 _PROBES = Statement(
-    """
+    f"""
     SELECT link.partner_id
     FROM msh_outboundlink link
     JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
@@ -55,6 +57,7 @@ _PROBES = Statement(
       AND link.suspended_for = ANY(%(kinds)s) AND partner.probe_interval > 0
       AND link.suspended_since + partner.probe_interval * interval '1 second'
           <= statement_timestamp()
+      AND NOT {IN_MAINTENANCE}
     ORDER BY link.suspended_since LIMIT %(limit)s
     FOR NO KEY UPDATE OF link SKIP LOCKED
 """,

@@ -9,10 +9,13 @@ from pytest_django import Settings
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link, watch
 from msh.flows.operations.alerts import maintenance
+from msh.flows.operations.alerts.maintenance import STAYS_SUSPENDED
 from msh.flows.operations.notify_operators import notify_operators
 from msh.models import History, Incident, MaintenanceWindow, OperatorNotice
 from msh.store.history import Actor
 from tests.admin.conftest import suspended_world
+from tests.flows.flying import SILENT, make_sky
+from tests.flows.watch.watching import let_age, silent
 from tests.flows.world import World, make_world
 from tests.peer import Peer, status
 
@@ -91,7 +94,6 @@ def test_link_that_was_suspended_before_is_not_resumed() -> None:
 
 
 def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
-    """One suspended for a fault in between too: it was chosen for whatever suspends the link."""
     world = make_world()
     now = timezone.now()
     change_link.suspend(world.there, BOB)
@@ -106,6 +108,45 @@ def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
     window.refresh_from_db()
     assert (window.state, world.link.state) == ("ended", "idle")
     assert window.outcome.endswith("this window resumes it, as planned. Resumed.")
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_partner_that_was_silent_before_is_not_probed_in_its_window(chosen: bool) -> None:
+    """A probe would begin another suspension, or start to send."""
+    world, _, first = silent(probe_interval=60)
+    let_age(world)
+    now = timezone.now()
+    window = maintenance.plan(
+        world.there, ANN, starts_at=now - HOUR, ends_at=now + HOUR, resume_suspended=chosen
+    )
+    clock()
+    assert (watch.probe(), world.poll()) == (0, [])
+    ends_now(window)
+    clock()
+
+    window.refresh_from_db()
+    assert window.outcome.endswith("Resumed." if chosen else STAYS_SUSPENDED)
+    assert watch.probe() == (0 if chosen else 1)
+    (copy,) = world.poll()
+    assert copy.body == first.body
+
+
+def test_partner_of_flights_that_was_unreachable_is_not_probed_in_its_window() -> None:
+    """Not in a round that is for all, nor when something is submitted to it."""
+    sky = make_sky(probe_interval=30)
+    for _ in range(9):
+        sky.submit()
+    while sky.link.state != "suspended":
+        for job in sky.poll():
+            sky.end(job, SILENT)
+    now = timezone.now()
+    window = maintenance.plan(sky.partner, ANN, starts_at=now - HOUR, ends_at=now + HOUR)
+    clock()
+    sky.let_pass(40)
+    assert (sky.poll(), sky.poll(everything=False)) == ([], [])
+    ends_now(window)
+    clock()
+    assert len(sky.poll()) == 1
 
 
 def test_suspension_that_is_not_of_the_window_is_not_resumed() -> None:

@@ -172,6 +172,8 @@ def test_a_probe_that_is_due_too_far_away_is_due(away: float, due: bool) -> None
 def test_the_gate_says_as_what_a_copy_leaves(gate: Gate, leave: Leave | None) -> None:
     flight = flight_in("ready")
     assert may_leave(gate, flight, under_way=1, window=1, now=NOW) is leave
+    left = may_leave(gate, flight, under_way=1, window=1, in_maintenance=True, now=NOW)
+    assert left is (leave if gate is OPEN else None)
 
 
 @pytest.mark.parametrize(

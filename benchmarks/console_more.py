@@ -13,6 +13,25 @@ _UNDELIVERED = """
       AND message.sequence_number > (SELECT max(sequence_number) FROM msh_inboundmessage
                                      WHERE link_id = link.id) / 2
 """
+# All messages of another 50th partner are one conversation in order; half of it waits.
+_IN_ORDER = """
+    WITH conversation AS (
+        INSERT INTO msh_inboundconversation (link_id, agreement_id, conversation_id, next_number,
+                                             last_at)
+        SELECT link.id, agreement.id, 'in-order', max(message.sequence_number) + 1, now()
+        FROM bench_link bench
+        JOIN msh_inboundlink link ON link.partner_id = bench.partner_id
+        JOIN partners_agreement agreement ON agreement.partner_id = bench.partner_id
+        JOIN msh_inboundmessage message ON message.link_id = link.id
+        WHERE bench.place %% 50 = 8 GROUP BY link.id, agreement.id
+        RETURNING id, link_id, conversation_id, next_number)
+    UPDATE msh_inboundmessage message
+    SET ordered_in_id = conversation.id, conversation_id = conversation.conversation_id,
+        order_number = sequence_number, epoch = NULL, sequence_number = NULL,
+        state = CASE WHEN sequence_number > next_number / 2 THEN 'accepted' ELSE state END,
+        delivered_at = CASE WHEN sequence_number <= next_number / 2 THEN delivered_at END
+    FROM conversation WHERE message.link_id = conversation.link_id
+"""
 _DELIVERIES = """
     INSERT INTO msh_delivery (consumer_id, message_id, state, attempt, failures, started_at,
                               ended_at, external_id, detail)
@@ -67,6 +86,7 @@ _PROGRESS = """
 """
 FILLING: Mapping[str, str] = {
     "undelivered messages": _UNDELIVERED,
+    "messages in order": _IN_ORDER,
     "deliveries": _DELIVERIES,
     "deliveries that stand still": _WAITING,
     "links from partners": _LINKS,
@@ -79,7 +99,7 @@ FILLING: Mapping[str, str] = {
 }
 MAINTAINED = (
     *("delivery", "businesskey", "statistics", "acknowledgementtime", "suspension"),
-    *("inboundlink",),
+    *("inboundlink", "inboundconversation"),
 )
 
 

@@ -5,7 +5,14 @@ from datetime import timedelta
 
 from django.urls import reverse
 
-from msh.models import Delivery, InboundMessage, Incident, OutboundLink, OutboundMessage
+from msh.models import (
+    Delivery,
+    InboundConversation,
+    InboundMessage,
+    Incident,
+    OutboundLink,
+    OutboundMessage,
+)
 
 from .console_rows import BEHIND
 
@@ -42,6 +49,7 @@ def _first() -> dict[str, str]:
     suspended = _suspended()
     received = InboundMessage.objects.earliest("pk")
     standing = InboundMessage.objects.filter(state="accepted").earliest("pk")
+    in_order = InboundConversation.objects.earliest("pk")
     return {
         "dashboard": reverse("admin:index"),
         "link list": _list("outboundlink"),
@@ -51,6 +59,7 @@ def _first() -> dict[str, str]:
         "links from partners": _list("inboundlink"),
         "link page, inbound": _page("inboundlink", received.link_id),
         "link page, inbound, blocked": _page("inboundlink", standing.link_id),
+        "conversation page, inbound": _page("inboundconversation", in_order.pk),
         "partner page": reverse("partner_page", args=[suspended.partner_id]),
         "partner list": reverse("admin:partners_partner_changelist"),
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Min, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import CombinedExpression, OrderBy
 from django.db.models.functions import Coalesce, Least
 from django.http import HttpRequest
@@ -155,13 +155,17 @@ def _waits_since() -> Least:
     """When the oldest undelivered message arrived."""
     messages = InboundMessage.objects.filter(link=OuterRef("pk"))
     pair = messages.undelivered().order_by("pk").values("received_at")[:1]
-    in_order = messages.undelivered_in_order().order_by("pk").values("received_at")[:1]
-    return Least(Subquery(pair), Subquery(in_order))  # of NULL and a time: the time
+    # Not the first by its id: no index has this order, and the planner may walk the primary key.
+    in_order = messages.undelivered_in_order().order_by().values("link")
+    oldest = in_order.annotate(oldest=Min("received_at")).values("oldest")
+    return Least(Subquery(pair), Subquery(oldest))  # of NULL and a time: the time
 
 
 def _stands() -> Subquery:
-    """What keeps the first message of an order from delivery until an operator decides."""
-    of_link = Delivery.objects.filter(message__link=OuterRef("pk"), state__in=_STANDING)
+    """What keeps the first message of an order from delivery until an operator decides. For one
+    that was set aside, and for a replay, nothing waits."""
+    undecided = Delivery.objects.filter(message__state=InboundState.ACCEPTED, state__in=_STANDING)
+    of_link = undecided.filter(message__link=OuterRef("pk"))
     return Subquery(of_link.order_by("state").values("state")[:1])
 
 

@@ -201,6 +201,10 @@ def test_list_says_what_stands_still_and_since_when(operator: Client) -> None:
         return page[page.index('data-label="State"') :]
 
     assert re.search(r'"State">.*?in doubt.*?"Undelivered">3<.*?min ago', row(), re.DOTALL)
+    in_doubt = InboundMessage.objects.filter(pk=doubtful.message_id)
+    in_doubt.update(state="parked")
+    assert re.search(r'"State">[^"]*?<[^>]*>\s*undelivered.*?"Undelivered">2<', row(), re.DOTALL)
+    in_doubt.update(state="accepted")
     Delivery.objects.update(state="parked")
     assert re.search(r'"State">[^"]*?<[^>]*>\s*undelivered', row(), re.DOTALL)
     partner.update(delivers=False)

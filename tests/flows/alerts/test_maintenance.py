@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -11,13 +12,14 @@ from msh.flows.operations import change_link, watch
 from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.alerts.maintenance import STAYS_SUSPENDED
 from msh.flows.operations.notify_operators import notify_operators
-from msh.models import History, Incident, MaintenanceWindow, OperatorNotice
+from msh.models import History, Incident, MaintenanceWindow, OperatorNotice, OutboundLink
 from msh.store.history import Actor
 from tests.admin.conftest import suspended_world
 from tests.flows.flying import SILENT, make_sky
 from tests.flows.watch.watching import let_age, silent
 from tests.flows.world import World, make_world
 from tests.peer import Peer, status
+from tests.sessions import in_another_session
 
 from .conftest import bodies, name, recipient
 
@@ -108,6 +110,24 @@ def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
     window.refresh_from_db()
     assert (window.state, world.link.state) == ("ended", "idle")
     assert window.outcome.endswith("this window resumes it, as planned. Resumed.")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_resumes_while_the_window_looks_whether_the_link_is_suspended() -> None:
+    """A late Acknowledgement, say: the window would say that the link is suspended."""
+    world = make_world()
+    change_link.suspend(world.there, BOB)
+    window = planned(world)
+
+    def find_free() -> list[OutboundLink]:
+        links = OutboundLink.objects.filter(partner=world.there)
+        with transaction.atomic():
+            return list(links.select_for_update(skip_locked=True, no_key=True))
+
+    assert in_another_session(find_free) == [world.link]
+    with transaction.atomic():
+        maintenance.follow(window.pk)
+        assert in_another_session(find_free) == []
 
 
 @pytest.mark.parametrize("chosen", [True, False])

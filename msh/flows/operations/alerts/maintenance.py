@@ -22,6 +22,7 @@ from msh.store.operations.windows import (
     mark_over,
     open_windows,
 )
+from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ def follow(key: int) -> None:
 
 def _begin(window: MaintenanceWindow) -> None:
     why = f"maintenance window {window.pk} until {_utc(window.ends_at)}: {window.reason}"
+    # Held past the savepoint of a refusal: a late Ack could resume before the link is read again.
+    OutboundLinks.lock([window.partner_id])
     try:
         change_link.suspend(window.partner, Actor(window.planned_by, why))
         outcome = "Suspended."

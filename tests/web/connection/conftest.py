@@ -1,0 +1,28 @@
+"""A world for each test, in which one partner is known."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from msh.web import senders
+from msh.web.senders import Sender
+from tests.web.connection.world import PARTNER, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    for stream in world.streams:
+        stream.close()
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who shows "Bearer token" is a partner that this process knows; the database knows nobody."""
+
+    def remembered(environ: senders.Environ) -> Sender | None:
+        return PARTNER if environ.get("HTTP_AUTHORIZATION") == "Bearer token" else None
+
+    monkeypatch.setattr(senders, "remembered", remembered)
+    monkeypatch.setattr(senders, "find", lambda _: None)

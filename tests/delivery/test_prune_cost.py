@@ -16,7 +16,7 @@ from msh.protocol import sequence
 from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations import retention_sql
 from tests.delivery.desk import Desk, receive
-from tests.delivery.test_prune import age, numbers, old_world
+from tests.delivery.pruning import age, numbers, old_world
 from tests.flows.world import World, make_world
 from tests.sessions import in_another_session
 

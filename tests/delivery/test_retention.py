@@ -33,7 +33,7 @@ from partners.models import Agreement
 from tests.flows.world import World, make_world
 
 from .desk import Desk, receive
-from .test_prune import DAY, YEARS_AGO, age, numbers, old_world
+from .pruning import DAY, YEARS_AGO, age, numbers, old_world
 
 pytestmark = pytest.mark.django_db
 

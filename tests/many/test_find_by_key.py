@@ -21,7 +21,7 @@ from msh.models import (
 from tests.admin.conftest import client_with_role, url
 from tests.api.conftest import Tokens
 from tests.delivery.desk import Desk, consumer
-from tests.delivery.test_prune import age
+from tests.delivery.pruning import age
 from tests.flows.world import World, make_world
 
 from .test_index_keys import index, order, rule

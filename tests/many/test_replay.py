@@ -27,7 +27,7 @@ from msh.store.operations.operator_actions import Switch
 from tests.admin.conftest import address, url, use
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
-from tests.delivery.test_prune import age
+from tests.delivery.pruning import age
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db

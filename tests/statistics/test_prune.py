@@ -5,7 +5,7 @@ import pytest
 from msh.flows.operations.prune import prune_all
 from msh.models import Attempt, InboundMessage, OutboundMessage, StatisticsProgress
 from msh.store.statistics.collect import collect
-from tests.delivery.test_prune import old_world
+from tests.delivery.pruning import old_world
 
 from .happenings import collect_all, counted, settle
 

@@ -1,10 +1,15 @@
-"""An incident, and somebody who may work on it."""
+"""An incident, suspended partners, and who may work on them."""
+
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from msh.models import Incident
+from msh.models import Incident, OutboundLink
 from tests.admin.conftest import client_of, suspended_world
+from tests.admin.incidents.bulk import RIGHTS
+from tests.flows.world import World
 
 
 @pytest.fixture
@@ -16,3 +21,17 @@ def keeper() -> Client:
 def incident() -> Incident:
     suspended_world()
     return Incident.objects.get()
+
+
+@pytest.fixture
+def supervisor() -> Client:
+    return client_of("sue", *RIGHTS, "view_delivery", "decide_delivery")
+
+
+@pytest.fixture
+def suspended() -> list[World]:
+    """Three partners suspended now; a fourth since yesterday."""
+    worlds = [suspended_world() for _ in range(4)]
+    yesterday = timezone.now() - timedelta(days=1)
+    OutboundLink.objects.filter(pk=worlds[3].link.pk).update(suspended_since=yesterday)
+    return worlds

@@ -14,8 +14,8 @@ from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.endpoint.ebms2 import agree
+from tests.flows.conversations_in.conversation import take
 from tests.flows.flying import REFUSED, Sky, make_sky
-from tests.flows.test_conversations_in import take
 
 pytestmark = pytest.mark.django_db
 

@@ -26,7 +26,7 @@ from tests.api.conftest import Tokens
 from tests.delivery.desk import Desk, consumer, receive
 from tests.endpoint.ebms2 import agree
 from tests.exchange.machine import ROOT
-from tests.flows.test_conversations_in import take
+from tests.flows.conversations_in.conversation import take
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db

@@ -37,8 +37,8 @@ from tests.api.conftest import Tokens
 from tests.api.test_access import NEEDS
 from tests.delivery.desk import Desk, consumer, receive
 from tests.endpoint.ebms2 import agree
+from tests.flows.conversations_in.conversation import take
 from tests.flows.flying import make_sky
-from tests.flows.test_conversations_in import take
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db

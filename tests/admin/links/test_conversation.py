@@ -26,8 +26,8 @@ from msh.store.history import Actor
 from partners.models import Agreement, Partner
 from tests.admin.conftest import address, messages_of, submit, url, use
 from tests.endpoint.ebms2 import agree
+from tests.flows.conversations_in.conversation import make_due, take
 from tests.flows.flying import REFUSED, Sky, make_sky
-from tests.flows.test_conversations_in import make_due, take
 
 pytestmark = pytest.mark.django_db
 

@@ -28,8 +28,8 @@ from partners.models import Partner
 from tests.admin.conftest import address, messages_of, submit, suspended_world, url
 from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
+from tests.flows.conversations_in.conversation import make_due, take
 from tests.flows.flying import REFUSED, make_sky
-from tests.flows.test_conversations_in import make_due, take
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db

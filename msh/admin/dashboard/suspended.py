@@ -27,7 +27,6 @@ from msh.admin.links.advice import (
     last_words,
     with_last_answer,
 )
-from msh.admin.links.cancelling import with_cancelling
 from msh.admin.links.maintenance import with_window
 from msh.admin.links.other_partner import hints, may_be_of_another
 from msh.admin.links.outbound_actions import RESUME
@@ -47,6 +46,7 @@ from msh.models import (
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.operations.bulk_jobs import with_cancelling
 from msh.store.operations.windows import quiet_partners
 
 MOST = 1000

@@ -10,9 +10,10 @@ from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.links.advice import cause_of_link, last_words, with_last_answer
-from msh.admin.links.cancelling import notices_by_link, with_cancelling
+from msh.admin.links.cancelling import notices_by_link
 from msh.admin.links.counters import with_queue
 from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink
+from msh.store.operations.bulk_jobs import with_cancelling
 from msh.store.operations.windows import open_windows, quiet_partners
 
 

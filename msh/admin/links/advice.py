@@ -33,6 +33,7 @@ from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
 from partners.models.partner import OutgoingKind
 
+from .cancelling import is_cancelling
 from .lane_view import last_answer_of
 from .link_view import view_of
 from .maintenance import END, window_of
@@ -143,7 +144,7 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
     cause = cause_of_link(link)
     if cause is None or link.late_ack:
         return None
-    if (window := window_of(link)) is not None:
+    if (window := window_of(link)) is not None and not is_cancelling(link):
         return _advice_in_maintenance(window, cause, request)
     told = _refused_sender(link)
     advice = _THEN_RESUME if told and link.suspended_for in ERROR_MESSAGES else cause.advice

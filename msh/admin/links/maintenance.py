@@ -19,13 +19,14 @@ from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
-from msh.flows.operations.alerts.maintenance import STAYS_SUSPENDED
+from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.flows.operations.inspection.answers import answer_of
 from msh.flows.operations.inspection.causes import cause_of
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.protocol.lane import LaneState
 from msh.store.history import Actor
+from msh.store.operations.bulk_jobs import is_cancelling
 
 from .maintenance_form import SeveralForm, WindowForm, local
 
@@ -64,6 +65,8 @@ class End(ActionDialog[MaintenanceWindow]):
             return f"The window is cancelled: sending to {row.partner} is not suspended by it."
         if row.suspended_since is None:
             return "The window ends now. The link was suspended before it, and stays suspended."
+        if is_cancelling(row.partner_id):
+            return f"The window ends now. {BEING_CANCELLED}"
         return (
             f"The window ends now, and sending to {row.partner} resumes: the message in flight is"
             " sent again, then the queue. Operators are called about the partner again."

@@ -27,6 +27,7 @@ from msh.models import (
     OutboundLink,
 )
 from msh.protocol.lane import LaneState
+from msh.store.operations.bulk_jobs import with_cancelling
 from partners.models import Agreement
 
 from . import (
@@ -38,7 +39,7 @@ from . import (
     start_link,
 )
 from .advice import advice_on, cause_of_link, with_last_answer
-from .cancelling import cancelling_notices, with_cancelling
+from .cancelling import cancelling_notices
 from .counters import count_flights, growth, with_queue
 from .link_view import sentence_of, state_of, view_of
 

@@ -1,14 +1,25 @@
-"""Bulk jobs: started with the rows they are about, done row by row, ended."""
+"""Bulk jobs: started with the rows they are about, done row by row, ended; and the links whose
+queue one of them cancels."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from django.db.models import F, QuerySet
-from django.db.models.functions import Now
+from django.db.models import Exists, F, OuterRef, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Concat, Now
 from django.utils import timezone
 
-from msh.models import BulkItem, BulkJob, BulkState
+from msh.models import (
+    ActRequest,
+    BulkAction,
+    BulkItem,
+    BulkJob,
+    BulkState,
+    Direction,
+    OutboundLink,
+    RequestState,
+    place_of,
+)
 from msh.store.engine import Statement, run
 from msh.store.history import Actor
 
@@ -84,3 +95,30 @@ def cancel_job(job: BulkJob, actor: Actor) -> bool:
         cancel_reason=actor.reason,
     )
     return bool(cancelled)
+
+
+def cancel_jobs() -> QuerySet[BulkJob]:
+    """Those that run."""
+    return BulkJob.objects.filter(action=BulkAction.CANCEL, state=BulkState.RUNNING)
+
+
+def requests_about_sending() -> QuerySet[ActRequest]:
+    """Open ones. By the clock of the database: the statement of a list is the same a moment
+    later."""
+    opened = ActRequest.objects.filter(state=RequestState.OPEN, until__gt=Now())
+    return opened.filter(direction=Direction.OUT)
+
+
+def with_cancelling(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
+    """With `cancelling`: whether a job cancels its queue, or a request about the link is open.
+    Resumed now, the link would send these messages."""
+    place = Concat(Value(place_of(OutboundLink(pk=0))[:-1]), Cast(OuterRef("pk"), TextField()))
+    jobs = cancel_jobs().filter(about=place)
+    asked = requests_about_sending().filter(partner=OuterRef("partner"))
+    return links.annotate(cancelling=Exists(jobs) | Exists(asked))
+
+
+def is_cancelling(partner_id: int) -> bool:
+    """Whether the link to this partner is `cancelling`."""
+    found = with_cancelling(OutboundLink.objects.filter(partner=partner_id)).first()
+    return found is not None and bool(vars(found)["cancelling"])

@@ -1,5 +1,6 @@
 """While the queue of a link is being cancelled, or may be, nothing advises to resume it."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -8,14 +9,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.links.cancelling import is_cancelling, with_cancelling
+from msh.admin.links.cancelling import is_cancelling
 from msh.flows.errors import SecondPersonNeeded
-from msh.flows.operations import change_link
+from msh.flows.operations import change_link, watch
+from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.many.cancel_queue import cancel_queue
-from msh.models import ActRequest, BulkJob, OutboundLink, OutboundMessage
+from msh.models import ActRequest, BulkJob, MaintenanceWindow, OutboundLink, OutboundMessage
 from msh.store.history import Actor
-from tests.admin.conftest import url
+from msh.store.operations.bulk_jobs import with_cancelling
+from tests.admin.conftest import address, url
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -100,3 +103,21 @@ def test_nor_is_one_that_a_second_person_has_yet_to_decide_on(
 
     ActRequest.objects.update(until=timezone.now())
     assert [filled(page) for page in pages_of(operator, world)] == [["Resume sending"]] * 2
+
+
+def test_the_end_of_a_window_is_not_advised_either(operator: Client) -> None:
+    world = make_world()
+    now = timezone.now()
+    maintenance.plan(world.there, OLE, starts_at=now, ends_at=now + timedelta(hours=1))
+    watch.follow_maintenance()
+    world.submit()
+    page = operator.get(url(OutboundLink, "change", world.link.pk)).content.decode()
+    assert "sending resumes" in page
+
+    cancel(world)
+
+    page = operator.get(url(OutboundLink, "change", world.link.pk)).content.decode()
+    assert "is cancelling the queue" in page
+    assert "sending resumes" not in page
+    dialog = operator.get(address("end", MaintenanceWindow.objects.get())).content.decode()
+    assert "Not resumed: its queue is being cancelled" in dialog

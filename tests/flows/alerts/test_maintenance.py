@@ -1,16 +1,21 @@
 """Maintenance windows: suspended and resumed by the clock, in the name of whoever planned them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.flows.errors import NotPossible
+from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import change_link, watch
 from msh.flows.operations.alerts import maintenance
-from msh.flows.operations.alerts.maintenance import STAYS_SUSPENDED
+from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
+from msh.flows.operations.four_eyes import requests
+from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.flows.operations.notify_operators import notify_operators
 from msh.models import History, Incident, MaintenanceWindow, OperatorNotice, OutboundLink
 from msh.store.history import Actor
@@ -184,6 +189,34 @@ def test_suspension_that_is_not_of_the_window_is_not_resumed() -> None:
     assert window.outcome.startswith(
         f"Suspended. Not resumed. The link to partner {name(world)} has"
     )
+
+
+@pytest.mark.parametrize("second_person", [[], ["bulk_cancel"]])
+def test_link_whose_queue_is_being_cancelled_is_not_resumed(
+    settings: Settings, second_person: list[str]
+) -> None:
+    """Nor one whose queue is cancelled if a second person agrees: it would send the messages."""
+    settings.MSH_SECOND_PERSON = second_person
+    world = make_world()
+    window = planned(world)
+    clock()
+    last = world.submit()
+    with asking():
+        cancel_queue(world.link, BOB, last.pk, uuid4())
+    ends_now(window)
+    clock()
+
+    window.refresh_from_db()
+    assert (window.state, world.link.state) == ("ended", "suspended")
+    assert window.outcome == f"Suspended. {BEING_CANCELLED}"
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    try:
+        yield
+    except SecondPersonNeeded as needed:
+        requests.ask(needed)
 
 
 def test_window_that_passed_while_the_msh_was_down() -> None:

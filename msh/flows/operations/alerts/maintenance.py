@@ -13,6 +13,7 @@ from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import WindowAct, WindowState
 from msh.store.clock import read_clock
 from msh.store.history import SYSTEM, Actor
+from msh.store.operations.bulk_jobs import is_cancelling
 from msh.store.operations.windows import (
     due_windows,
     insert_window,
@@ -29,6 +30,10 @@ logger = logging.getLogger(__name__)
 
 LONGEST = timedelta(days=31)
 STAYS_SUSPENDED = "The link was already suspended, so this window does not resume it."
+BEING_CANCELLED = (
+    "Not resumed: its queue is being cancelled, or a request about it waits for a second person."
+    " Resume the link after that."
+)
 TAKEN_OVER = "The link was already suspended; this window resumes it, as planned."
 
 
@@ -115,7 +120,9 @@ def _begin(window: MaintenanceWindow) -> None:
 
 def _end(window: MaintenanceWindow, by: str, actor: Actor) -> None:
     outcome = ""
-    if window.suspended_since is not None:
+    if window.suspended_since is not None and is_cancelling(window.partner_id):
+        outcome = BEING_CANCELLED
+    elif window.suspended_since is not None:
         try:
             change_link.resume(window.partner, actor, Seen(suspended_since=window.suspended_since))
             outcome = "Resumed."

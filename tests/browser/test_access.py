@@ -183,7 +183,7 @@ def test_suspend_and_resume_without_a_mouse(console: Console, pair: PairFactory)
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("their data centre moves")
     press(page, dialog.get_by_role("button", name="Suspend"))
-    expect(page.get_by_text("The link is now suspended")).to_be_visible()
+    expect(page.get_by_text("Now: suspended.")).to_be_visible()
     assert partner.link.suspended_detail.endswith(": their data centre moves")
 
     press(page, page.get_by_role("link", name="Resume sending"))

@@ -11,6 +11,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.time_format import format_duration
 from msh.models import (
     FLIGHTS_IN,
+    HELD,
     Direction,
     Flight,
     History,
@@ -119,7 +120,7 @@ def with_queue(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
     """With `queued`: messages, and `oldest`: when the first of them was submitted."""
     reliable, best_effort = DeliverySemantics.ONCE_AND_ONLY_ONCE, DeliverySemantics.BEST_EFFORT
     return links.annotate(
-        queued=_depth(reliable) + _depth(best_effort) + count_flights(_READY),
+        queued=_depth(reliable) + _depth(best_effort) + _count_flights(_READY),
         oldest=Least(_oldest(reliable), _oldest(best_effort), _oldest_flight()),
     )
 
@@ -143,10 +144,20 @@ def _flights(which: Q) -> QuerySet[Flight]:
     return Flight.objects.filter(which, link=OuterRef("pk")).order_by()
 
 
-def count_flights(which: Q) -> Coalesce:
+def _count_flights(which: Q) -> Coalesce:
     """Of a link, by the condition of one of the partial indexes."""
     counted = _flights(which).values("link").annotate(count=Count("pk")).values("count")
     return Coalesce(Subquery(counted), 0)
+
+
+def with_places(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
+    """With how many messages that fly are `under_way`, how many of them are `not_carried`: no copy
+    was answered 2xx yet, and how many are `held`."""
+    return links.annotate(
+        under_way=_count_flights(Q(under_way=True)),
+        not_carried=_count_flights(Q(under_way=True, carried=False)),
+        held=_count_flights(FLIGHTS_IN[HELD]),
+    )
 
 
 def _oldest_flight() -> Subquery:

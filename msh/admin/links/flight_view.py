@@ -32,10 +32,8 @@ def window_of(link: OutboundLink) -> int:
 def state(link: Any, now: datetime) -> str:
     if link.state != LaneState.IDLE:
         return str(link.get_state_display())
-    if not hasattr(link, "under_way"):  # not counted
-        return "open"
     if link.under_way:
-        return "sending"
+        return "sending" if link.not_carried else "waiting for Acknowledgements"
     return "held for an operator" if link.held else "idle"
 
 

@@ -11,6 +11,7 @@ from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_seconds
 from msh.flows.operations.inspection.retrying import is_retrying
 from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
 from partners.models import Agreement
@@ -30,6 +31,11 @@ def sentence(link: Any, now: datetime) -> str:
 
 def state(link: Any, now: datetime) -> str:
     return state_words(link.lane, now, _ended(link))
+
+
+def is_failing(link: Any) -> bool:
+    """Whether the last copy of a message that waits was not transmitted."""
+    return _ended(link) not in ("", AttemptOutcome.TRANSMITTED)
 
 
 def _ended(link: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.flows.numbers import has_numbers
 from msh.models import OutboundLink
@@ -69,6 +70,13 @@ def view_of(link: OutboundLink) -> LinkView:
 
 def state_of(link: OutboundLink) -> str:
     return view_of(link).state(link, timezone.now())
+
+
+def variant_of(link: OutboundLink) -> str:
+    """The colour of its badge: a warning if it waits for a retry, as after a TransientError."""
+    if has_numbers(link.partner) and lane_view.is_failing(link):
+        return "warning"
+    return markup.STATE_VARIANTS.get(link.state, "")
 
 
 def sentence_of(link: OutboundLink) -> str:

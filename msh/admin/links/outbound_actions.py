@@ -15,6 +15,7 @@ from msh.store.history import Actor
 
 from .advice import helps_first
 from .cancelling import is_cancelling
+from .counters import with_places
 from .link_view import sentence_of, state_of, view_of
 from .maintenance import going_on, window_of
 
@@ -46,10 +47,12 @@ class LinkDialog(ActionDialog[OutboundLink]):
         return self.done(row, done.text)
 
     def done(self, row: OutboundLink, then: str = "") -> str:
-        """What was done, the state of the link as it is stored now, and what follows."""
-        now = OutboundLink.objects.select_related("partner", "in_flight").get(pk=row.pk)
-        state = f"{state_of(now)}: {then}" if then else state_of(now)
-        return f"Partner {row.partner}: {self.action.done}. The link is now {state}."
+        """What was done, what follows, and the state of the link as it is stored now: workers may
+        have gone on meanwhile."""
+        links = OutboundLink.objects.select_related("partner", "in_flight")
+        now = state_of(with_places(links).get(pk=row.pk))
+        follows = f" {then[0].upper()}{then[1:]}." if then else ""
+        return f"Partner {row.partner}: {self.action.done}.{follows} Now: {now}."
 
     def conflict(self, row: OutboundLink) -> str:
         return f"the link has changed in the meantime. {sentence_of(row)}"

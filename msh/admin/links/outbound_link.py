@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Case, F, IntegerField, Q, QuerySet, When
+from django.db.models import Case, F, IntegerField, QuerySet, When
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -20,12 +20,7 @@ from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations.inspection.answers import says_out_of_step
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
-from msh.models import (
-    FLIGHTS_IN,
-    HELD,
-    Direction,
-    OutboundLink,
-)
+from msh.models import Direction, OutboundLink
 from msh.protocol.lane import LaneState
 from msh.store.operations.bulk_jobs import with_cancelling
 from partners.models import Agreement
@@ -40,8 +35,8 @@ from . import (
 )
 from .advice import advice_on, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices
-from .counters import count_flights, growth, with_queue
-from .link_view import sentence_of, state_of, view_of
+from .counters import growth, with_places, with_queue
+from .link_view import sentence_of, state_of, variant_of, view_of
 
 Column = Callable[[OutboundLink], str]
 URGENCY = Case(
@@ -82,10 +77,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         links: QuerySet[OutboundLink] = super().get_queryset(request)
         joined = links.select_related("partner", "in_flight__agreement")
         answered = with_last_answer(joined.prefetch_related("partner__agreements"))
-        return with_queue(maintenance.with_window(with_cancelling(answered))).annotate(
-            under_way=count_flights(Q(under_way=True)),
-            held=count_flights(FLIGHTS_IN[HELD]),
-        )
+        return with_places(with_queue(maintenance.with_window(with_cancelling(answered))))
 
     def get_list_display(self, request: HttpRequest) -> Sequence[str | Column]:
         return (*self.list_display, self._actions_column(request))
@@ -195,7 +187,7 @@ def _situation(link: Any) -> dict[str, object]:
     return {
         "link": link,
         "state": state_of(link),
-        "variant": markup.STATE_VARIANTS.get(link.state, ""),
+        "variant": variant_of(link),
         "cause": cause_of_link(link),
         "detail": markup.verbatim(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),

@@ -21,7 +21,9 @@ def state_words(lane: Lane, now: datetime, ended: str = "") -> str:
         return "sending"
     if ended == AttemptOutcome.TRANSMITTED:
         return f"waiting for the Acknowledgement until {until}"
-    return f"waiting for the retry at {until}" if _left(lane.flying) else f"suspended at {until}"
+    if _left(lane.flying):
+        return f"waiting for the retry at {until}"
+    return f"no retry left, suspends at {until}"
 
 
 def status_text(lane: Lane, now: datetime, oldest: datetime | None = None, ended: str = "") -> str:

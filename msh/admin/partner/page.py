@@ -20,7 +20,7 @@ from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.links.advice import Jump, advice_on
 from msh.admin.links.cancelling import cancelling_notices
-from msh.admin.links.link_view import sentence_of, state_of
+from msh.admin.links.link_view import sentence_of, state_of, variant_of
 from msh.admin.links.maintenance import PLAN, windows_of
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.setup.connection import TEST_PERMISSIONS
@@ -87,7 +87,7 @@ def _headline(partner: Partner, link: Any, advice: str, stops: Sequence[SafeStri
     still."""
     shared = shared_address(partner)
     suspended = bool(link) and link.state == LaneState.SUSPENDED
-    badge = markup.badge(state_of(link), _variant(link)) if link else markup.badge("new")
+    badge = markup.badge(state_of(link), variant_of(link)) if link else markup.badge("new")
     if stops and not suspended:
         badge = markup.badge("action required", "danger")
     sentence = sentence_of(link) if link else "No message was exchanged yet."
@@ -114,10 +114,6 @@ def _headline(partner: Partner, link: Any, advice: str, stops: Sequence[SafeStri
             ("Deliveries", "" if partner.delivers else "held by an operator"),
         ],
     )
-
-
-def _variant(link: OutboundLink) -> str:
-    return markup.STATE_VARIANTS.get(link.state, "")
 
 
 def _last_ack(link: OutboundLink) -> Any:
@@ -161,7 +157,7 @@ def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
 def _links(partner: Partner, outbound: Any, inbound: Any) -> Table:
     rows: list[tuple[object, ...]] = []
     if outbound:
-        state = markup.badge(state_of(outbound), _variant(outbound))
+        state = markup.badge(state_of(outbound), variant_of(outbound))
         rows.append((markup.link_to(outbound, "to the partner"), state, outbound.queued))
     if inbound:
         last = "nothing received yet" if inbound.last_number is None else inbound.last_message_id

@@ -106,11 +106,11 @@ class LinkChange:
             links.write()
         wake_up(WakeUp.TRANSMIT)
         if isinstance(self.event, OperatorResumed) and not has_numbers(partner):
-            return Done(after.state, _WITHIN_WINDOW)
+            return Done(after.state, _AT_ONCE)
         return Done(after.state, _done_text(self.event, before, after))
 
 
-_WITHIN_WINDOW = "messages are sent again, as many at once as the window allows"
+_AT_ONCE = "messages are sent again, as many at once as the agreements allow"
 _NOTHING_WAITS = "no message is waiting for an Acknowledgement"
 
 suspend = LinkChange(OperatorSuspended(), "suspend partner", "it is already suspended")

@@ -85,6 +85,26 @@ def test_page_shows_nothing_of_numbers(supervisor: Client, sky: Sky) -> None:
     assert NUMBERS & offered(supervisor, suspended_world().link)
 
 
+def test_state_says_what_is_waited_for(supervisor: Client) -> None:
+    sky = make_sky()
+
+    def state() -> str:
+        return str(supervisor.get(url(OutboundLink, "change", sky.link.pk)).context["state"])
+
+    message = sky.submit()
+    sky.submit()
+    assert state() == "idle"
+    first, second = sky.poll()
+    sky.end(first)
+    assert state() == "sending", "the other copy is not answered"
+    sky.end(second)
+    assert state() == "waiting for Acknowledgements"
+    assert sky.answer(message)
+    use(supervisor, "suspend", sky.link)
+    done = messages_of(use(supervisor, "resume", sky.link))
+    assert done.endswith("at once as the agreements allow. Now: waiting for Acknowledgements.")
+
+
 @pytest.mark.requirement("EB-091")
 def test_page_shows_the_gate(supervisor: Client) -> None:
     sky = make_sky(probe_interval=30)
@@ -111,7 +131,7 @@ def test_page_shows_the_gate(supervisor: Client) -> None:
     says = str(supervisor.get(address("resume", sky.link)).context["consequence"])
     assert "at most 16 at once" in says
     done = messages_of(use(supervisor, "resume", sky.link))
-    assert "messages are sent again, as many at once as the window allows" in done
+    assert "Messages are sent again, as many at once as the agreements allow." in done
 
 
 @pytest.mark.requirement("EB-092")

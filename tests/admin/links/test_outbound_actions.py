@@ -38,7 +38,9 @@ def test_resume_sends_the_same_bytes_again_with_a_fresh_retry_counter(operator: 
     response = use(operator, "resume", world.link)
 
     assert response.status_code == 302
-    assert "resumed. The link is now sending: message 1 is sent again" in messages_of(response)
+    assert messages_of(response).endswith(
+        "resumed. Message 1 is sent again with the same bytes, then the queue. Now: sending."
+    )
     assert (world.link.state, world.link.retries_spent) == ("waiting", 0)
     (again,) = world.poll()
     assert hashlib.sha256(again.body).digest() == bytes(first.body_sha256 or b"")
@@ -63,9 +65,7 @@ def test_suspend_keeps_the_message_in_flight(operator: Client) -> None:
 
     response = use(operator, "suspend", world.link, "their data centre moves")
 
-    assert "The link is now suspended: nothing is sent until it is resumed." in messages_of(
-        response
-    )
+    assert "Nothing is sent until it is resumed. Now: suspended." in messages_of(response)
     assert (world.link.suspended_for, world.link.suspended_detail) == (
         "operator",
         "ann: their data centre moves",

@@ -11,6 +11,7 @@ from django.utils import timezone
 from msh.admin.framework.markup import page_url
 from msh.admin.framework.pages import Table
 from msh.admin.links.counters import forecast
+from msh.admin.links.link_view import variant_of
 from msh.flows.operations import change_link
 from msh.flows.operations.cancel import cancel
 from msh.models import InboundLink, OutboundLink, OutboundMessage
@@ -150,22 +151,23 @@ def test_links_are_filtered_by_state(viewer: Client) -> None:
 def badge_of(client: Client, world: World) -> str:
     link = OutboundLink.objects.get(partner=world.there)
     response = client.get(reverse("admin:msh_outboundlink_change", args=[link.pk]))
-    return str(response.context["state"]).partition(" at ")[0].partition(" until ")[0]
+    words = str(response.context["state"]).partition(" at ")[0].partition(" until ")[0]
+    return f"{words}, {variant_of(link)}"
 
 
 def test_badge_says_what_is_waited_for(viewer: Client) -> None:
     world = make_world()
     world.submit()
-    assert badge_of(viewer, world) == "idle"
+    assert badge_of(viewer, world) == "idle, "
     (job,) = world.poll()
-    assert badge_of(viewer, world) == "sending"
+    assert badge_of(viewer, world) == "sending, info"
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 down"))
-    assert badge_of(viewer, world) == "waiting for the retry"
+    assert badge_of(viewer, world) == "waiting for the retry, warning"
     OutboundLink.objects.filter(partner=world.there).update(due=timezone.now())
     (job,) = world.poll()
-    assert badge_of(viewer, world) == "sending"
+    assert badge_of(viewer, world) == "sending, info"
     world.end(job)
-    assert badge_of(viewer, world) == "waiting for the Acknowledgement"
+    assert badge_of(viewer, world) == "waiting for the Acknowledgement, info"
 
 
 def test_page_shows_growth_and_both_counters(viewer: Client) -> None:

@@ -46,7 +46,7 @@ def test_waiting_names_message_attempt_and_next_time() -> None:
         (
             replace(WAITING, in_flight=replace(FLYING, retries_spent=3)),
             "failed",
-            "suspended at 14:05:10 UTC",
+            "no retry left, suspends at 14:05:10 UTC",
         ),
         (replace(WAITING, state=LaneState.TRANSIENT), "", "asked to wait until 14:05:10 UTC"),
     ],

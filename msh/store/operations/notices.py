@@ -21,7 +21,7 @@ LIMIT = 1000
 class Subject:
     """What operators are called about: an incident at the beginning of its next turn, after
     `turns`, or a late message. `passed`: it came and went in a maintenance window. `beside`: kinds
-    of the other incidents about the same message that are new."""
+    of the other incidents about the same message that are new, or are called about again, too."""
 
     incident_id: int | None
     partner_id: int
@@ -91,7 +91,8 @@ _ANNOUNCE = Statement(
     Subject,
 )
 # Nobody was assigned since the last turn. One that is assigned stays due: if it is given back, the
-# next step is called at once.
+# next step is called at once. What was said beside another one is called about when that is not
+# called about any more.
 _DUE_AGAIN = Statement(
     f"""
     WITH called AS (
@@ -103,7 +104,12 @@ _DUE_AGAIN = Statement(
     SELECT called.id AS incident_id, called.partner_id, called.kind, called.message_id,
            concat_ws('; last answer: ', called.detail, answer.detail) AS detail,
            called.opened_at AS at, called.turns, false AS passed,
-           '{{}}'::text[] AS beside
+           ARRAY(
+               SELECT other.kind FROM msh_incident other
+               WHERE other.partner_id = called.partner_id AND other.direction = called.direction
+                 AND other.message_id = called.message_id AND called.message_id <> ''
+                 AND other.resolved_at IS NULL AND other.assigned_to = ''
+                 AND other.next_turn IS NOT NULL AND other.id <> called.id) AS beside
     FROM called {_ANSWER}
     ORDER BY called.id
 """,

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
-from msh.models import AlertRecipient, Channel
+from msh.models import AlertRecipient, Channel, Incident
 from tests.flows.world import World
 from tests.peer import Peer
 from tests.peer.mailbox import Mailbox
@@ -37,6 +39,13 @@ def bodies(hook: Peer) -> list[Any]:
 def partners_called(hook: Peer) -> list[list[str]]:
     """By our own webhook: the partners that each POST is about."""
     return [[one["partner"] for one in body["notices"]] for body in bodies(hook)]
+
+
+def minutes_pass() -> None:
+    """The next turn of each incident has come."""
+    Incident.objects.filter(next_turn__isnull=False).update(
+        next_turn=timezone.now() - timedelta(seconds=1)
+    )
 
 
 def name(world: World) -> str:

@@ -1,18 +1,22 @@
 """A message of ours that fails and the conversation that it stops have one cause: one call."""
 
+from collections.abc import Callable
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from msh.flows.operations import change_incident
 from msh.flows.operations.notify_operators import notify_operators
-from msh.models import Incident, OperatorNotice
+from msh.models import AlertRecipient, Incident, OperatorNotice
 from msh.protocol.alerts.severity import is_said_beside
 from msh.protocol.kinds import IncidentKind
+from msh.store.history import Actor
 from tests.admin.conftest import REFUSED, client_of
 from tests.flows.flying import Sky, make_sky
 from tests.peer import Peer
 
-from .conftest import bodies, recipient
+from .conftest import bodies, minutes_pass, recipient
 
 pytestmark = pytest.mark.django_db
 
@@ -64,6 +68,24 @@ def test_conversation_is_called_about_if_the_message_was_before(sky: Sky, hook: 
     notify_operators()
 
     assert kinds_called(hook) == [REFUSED_KIND, STOPPED]
+
+
+@pytest.mark.parametrize("settle", [change_incident.take, change_incident.resolve])
+def test_conversation_is_called_about_when_the_message_is_settled(
+    sky: Sky, hook: Peer, settle: Callable[[Incident, Actor], None]
+) -> None:
+    """It still stands, and nobody has taken it."""
+    AlertRecipient.objects.update(wait=10)
+    fail(sky, "talk")
+    for _ in range(2):
+        notify_operators()
+        minutes_pass()
+    assert kinds_called(hook) == [REFUSED_KIND] * 2
+
+    settle(Incident.objects.get(kind=REFUSED_KIND), Actor("ann", "I call them"))
+    notify_operators()
+
+    assert kinds_called(hook) == [REFUSED_KIND, REFUSED_KIND, STOPPED]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from msh.store.history import Actor
 from tests.admin.conftest import suspended_world
 from tests.peer import Peer, status
 
-from .conftest import SECRET, bodies, name, partners_called, recipient
+from .conftest import SECRET, bodies, minutes_pass, name, partners_called, recipient
 
 pytestmark = pytest.mark.django_db
 
@@ -31,12 +31,6 @@ def over_now() -> None:
     """The quiet hours are over, and what was held back is due."""
     AlertRecipient.objects.update(quiet_all_day="")
     OperatorNotice.objects.filter(sent_at=None).update(due=timezone.now())
-
-
-def minutes_pass() -> None:
-    Incident.objects.filter(next_turn__isnull=False).update(
-        next_turn=timezone.now() - timedelta(seconds=1)
-    )
 
 
 def gap(world: Any) -> Incident:

@@ -33,26 +33,26 @@ def make_notices(channels: Collection[str]) -> None:
         for one in AlertRecipient.objects.filter(enabled=True).prefetch_related("partners")
     }
     rules = [one.rule for one in recipients.values()]
-    taken = take_subjects(quiet)
-    subjects = [one for one in taken if not (one.passed or is_said_beside(one.kind, one.beside))]
+    subjects = [one for one in take_subjects(quiet) if not one.passed]
     if channels or rules:
         subjects += late_messages(quiet)
-    called = [
+    turns = [
         (one, turn(rules, severity_of(one.kind), one.partner_id, one.turns)) for one in subjects
     ]
     keep_notices(
         notice
-        for one, now_called in called
+        for one, its_turn in turns
+        if not is_said_beside(one.kind, one.beside)
         for notice in (
             *_for_settings(one, channels, now),
-            *_for(one, now_called.called, recipients, now),
+            *_for(one, its_turn.called, recipients, now),
         )
     )
     set_turns(
         [
-            (one.incident_id, found.next_after)
-            for one, found in called
-            if one.incident_id is not None and (found.next_after or one.turns)
+            (one.incident_id, its_turn.next_after)
+            for one, its_turn in turns
+            if one.incident_id is not None and (its_turn.next_after or one.turns)
         ]
     )
     _hold_back_ends(notice_ends(), recipients, now)

@@ -60,7 +60,7 @@ def partner_page(request: HttpRequest, key: int) -> HttpResponse:
         ),
         "windows": windows_of(request, partner.pk),
         "cancelling": cancelling_notices(outbound) if outbound else (),
-        "jumps": [*(advice.jumps if advice else ()), *_jumps(request, partner)],
+        "jumps": list(_jumps(request, partner, advice.jumps if advice else ())),
         "offers": _offers(request, outbound),
         "withheld": _withheld(request, outbound),
         "asked": asked_about(partner),
@@ -138,9 +138,11 @@ def _withheld(request: HttpRequest, link: Any) -> Sequence[str]:
     return withheld
 
 
-def _jumps(request: HttpRequest, partner: Partner) -> Iterator[Jump]:
-    if request.user.has_perm("partners.change_partner"):
-        url = settings_url(partner, request.path)
+def _jumps(request: HttpRequest, partner: Partner, advised: Sequence[Jump]) -> Iterator[Jump]:
+    yield from advised
+    url = settings_url(partner, request.path)
+    leads_there = any(jump.url.startswith(url) for jump in advised)
+    if request.user.has_perm("partners.change_partner") and not leads_there:
         yield Jump("Settings", "settings", url, recommended=False)
     history = f"{reverse('admin:msh_history_changelist')}?partner__id__exact={partner.pk}"
     for title, icon, model in (

@@ -26,6 +26,7 @@ from msh.store.operations.operator_actions import Switch
 from partners import export
 from partners.models import Partner
 from tests.admin.conftest import address, messages_of, submit, suspended_world, url
+from tests.admin.many import UNAUTHORIZED, suspended_partners
 from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import make_due, take
@@ -151,6 +152,14 @@ def test_a_viewer_is_offered_nothing_that_he_may_not(viewer: Client) -> None:
     assert "send test message" not in page
     assert "test connection" not in page
     assert reverse("admin:partners_partner_change", args=[world.there.pk]) not in page
+
+
+def test_the_settings_are_offered_once(administrator: Client) -> None:
+    (refused, other) = suspended_partners(1, UNAUTHORIZED) + suspended_partners(1)
+    for link, titles in (refused, ["Partner settings"]), (other, ["Settings"]):
+        page = administrator.get(reverse("partner_page", args=[link.partner_id]))
+        jumps = page.context["jumps"]
+        assert [jump.title for jump in jumps if "ettings" in jump.title][:-1] == titles
 
 
 def test_without_the_permission_there_is_no_page() -> None:

@@ -61,7 +61,7 @@ def check_url(url: str) -> None:
 
 
 class Consumer(models.Model):
-    """Where messages of a partner, ServiceInterface and Action go. What is left blank is any.
+    """Where messages of a partner, ServiceInterface and Action go. An empty field fits any.
 
     Of several that fit, the one that says most takes the message: first by partner, then by
     ServiceInterface, then by Action. A message stays with the consumer it was first given to.

@@ -248,5 +248,5 @@ def _sentence(window: MaintenanceWindow) -> SafeString:
 def _of_suspended(window: MaintenanceWindow) -> str:
     if window.state == WindowState.RUNNING:
         return "" if window.suspended_since else f" {STAYS_SUSPENDED}"
-    also = " It also resumes the link if that was already suspended."
+    also = " It also resumes the link if it is already suspended at the beginning."
     return also if window.resume_suspended else ""

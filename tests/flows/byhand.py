@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from msh.flows.names import Promise
 from msh.flows.receiving import receive
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, sending_loop, transmit
+from msh.flows.sending import acknowledge, promised, sending_loop, transmit
 from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import find_sender, remembered_sender
@@ -73,18 +75,37 @@ class KeepingCarrier:
         return len(self.taken)
 
 
-def poll(carrying: Carrying = PLENTY) -> list[Job]:
+def poll(carrying: Carrying = PLENTY, *, wake_ups_are_lost: bool = False) -> list[Job]:
     """What the sending loop does in one poll, without the carrier; and with the signals that were
-    claimed with their message, as if their wake-up had just come. The wake-ups of promised copies
-    were lost a second ago."""
-    OutboundLink.objects.filter(promised=True).update(due=timezone.now())
+    claimed with their message, as if their wake-up had just come, and likewise with copies that
+    were promised, unless their wake-ups were lost."""
+    budget = SendBudget(carrying)
+    copies = [] if wake_ups_are_lost else _poll_promised(budget)
     with transaction.atomic():
-        budget = SendBudget(carrying)
         places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)
         work = polling.lock_work((), places)
         jobs = sending_loop.claim(work, budget)
         work.links.write()
-    return [*jobs, *_poll_claimed(budget)]
+    return [*copies, *jobs, *_poll_claimed(budget)]
+
+
+def _poll_promised(budget: SendBudget) -> list[Job]:
+    links = OutboundLink.objects.filter(promised=True)
+    if not links.update(due=timezone.now() + timedelta(minutes=1)):  # tests may be slow
+        return []
+    named = [
+        Promise(link.partner_id, link.in_flight_id or 0, link.attempt, settings.MSH_HTTP_DEADLINE)
+        for link in links
+        if budget.reserve(link.partner_id)
+    ]
+    loaded = promised.load(named)
+    with transaction.atomic():
+        locked = OutboundLinks.lock(loaded.partners)
+        kept = promised.keep(locked, loaded.jobs)
+        locked.write()
+    for one in loaded.ended:
+        end(one.job, one.outcome)
+    return kept
 
 
 def _poll_claimed(budget: SendBudget) -> list[Job]:

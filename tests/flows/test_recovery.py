@@ -1,13 +1,9 @@
 """Cancel, reset, and what is let in: the rows they leave, in a world of one database."""
 
-from collections.abc import Callable, Sequence
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_inbound_link, change_link, resynchronise
-from msh.flows.receiving import link_status
 from msh.models import (
     History,
     InboundLink,
@@ -20,11 +16,9 @@ from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.receiving.senders import find_sender
 from msh.store.sending.links import OutboundLinks
-from msh.transport import enquiry
-from msh.wire.link_status import write
 
 from .byhand import TRANSMITTED
-from .recovering import ANN, events, numbers, suspend
+from .recovering import ANN, answering, events, numbers, suspend
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -101,20 +95,6 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
         with pytest.raises(NotPossible, match="may have been received"):
             cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
         assert numbers(world) == [("in_flight", 1)]
-
-
-def answering(
-    world: World, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object] = lambda: None
-) -> None:
-    """Let the partner answer enquiries; `meanwhile` happens when it has looked into its store."""
-
-    def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
-        questions = [parse_qs(urlsplit(url).query).get("message_id", []) for url in urls]
-        answers = [write(link_status.status_for(world.here, asked)) for asked in questions]
-        meanwhile()
-        return answers
-
-    monkeypatch.setattr(enquiry, "ask", ask)
 
 
 @pytest.mark.requirement("000-097")

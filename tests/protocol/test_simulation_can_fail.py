@@ -15,6 +15,7 @@ from msh.protocol.lane import Lane, LaneState
 from msh.protocol.receiver import Known, MessageArrived, Position, ReceivingLink
 
 from .walk import walks
+from .world.exchange import Fate, World
 from .world.hosts import ReceiverStep, SenderStep, Violation, pure_sender
 from .world.walk import DraftWalk
 
@@ -113,9 +114,21 @@ def resumes_and_leaves_the_incident(
 
 
 def counts_a_lost_wake_up(lane: Lane, event: on.SenderEvent, now: datetime) -> sender.Outcome:
-    if isinstance(event, on.AttemptClaimed):
-        lane = replace(lane, promised=False)
-    return pure_sender(lane, event, now)
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.AttemptClaimed) and lane.promised:
+        flying = replace(after.flying, retries_spent=after.flying.retries_spent + 1)
+        after = replace(after, in_flight=flying)
+    return after, effects
+
+
+def claims_a_lost_wake_up_under_its_number(
+    lane: Lane, event: on.SenderEvent, now: datetime
+) -> sender.Outcome:
+    """One attempt number for two copies: the end of one is taken for the end of both (D18)."""
+    after, effects = pure_sender(lane, event, now)
+    if isinstance(event, on.AttemptClaimed) and lane.promised:
+        after = replace(after, in_flight=lane.in_flight)
+    return after, effects
 
 
 def sends_again_what_was_promised(
@@ -184,6 +197,7 @@ FAULTY_SENDERS = [
     retries_without_end,
     resumes_and_leaves_the_incident,
     counts_a_lost_wake_up,
+    claims_a_lost_wake_up_under_its_number,
     sends_again_what_was_promised,
     forgets_that_a_copy_was_begun,
     keeps_a_promise_for_ever,
@@ -206,6 +220,34 @@ def test_no_walk_without_a_fault_breaks_a_promise() -> None:
 def test_a_faulty_sender_is_caught(step: SenderStep) -> None:
     with pytest.raises((Violation, IllegalTransition)):
         walks(partial(DraftWalk, sender_step=step), WALKS)
+
+
+def two_workers_send_one_message(step: SenderStep) -> None:
+    """The first dies after its POST; the second claims what it was promised, and sends nothing."""
+    world = World(sender_step=step)
+    world.submit()
+    world.submit()
+    world.sender.sweeps(world.now)
+    world.sender.claims(world.now)
+    world.post(0)
+    world.attempt_ends(0, on.AttemptTransmitted)
+    world.copy_meets(0, Fate.ARRIVES)
+    world.signal_sent(0, transmitted=True)
+    world.signal_meets(0, Fate.ARRIVES)
+    world.worker_is_named(0)
+    world.post(0)
+    world.sender.crashes()
+    world.passes(2)
+    world.sender.claims(world.now)
+    world.attempt_ends(0, on.AttemptFailed)
+    world.check()
+
+
+def test_two_copies_under_one_number_are_caught() -> None:
+    """D18."""
+    two_workers_send_one_message(pure_sender)
+    with pytest.raises(Violation, match="the rows deny what was sent: m002"):
+        two_workers_send_one_message(claims_a_lost_wake_up_under_its_number)
 
 
 @pytest.mark.parametrize("step", FAULTY_RECEIVERS)

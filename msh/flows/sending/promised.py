@@ -2,7 +2,8 @@
 takes the Acknowledgement, sent by the worker that its wake-up reaches, which only reads it.
 
 Until that worker has written that it sends the copy, the link says that it is unsent: if the
-wake-up or the worker is lost, a poll claims the copy after a second, under the same attempt number.
+wake-up or the worker is lost, a poll claims a copy after a second, as the next attempt. That spends
+no retry; the attempt that was promised stays open, for its copy may have been sent (D18).
 """
 
 import logging

@@ -93,13 +93,9 @@ def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
     terms = links.lane(partner_id).flying.terms
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     # The socket write may come as late as the grace allows; only then does the deadline run.
-    was_promised = links.lane(partner_id).promised
     lane = links.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
     key, flying = links.in_flight_id(partner_id), lane.flying
-    if was_promised:
-        links.claim_again(key, flying.attempt)
-    else:
-        links.insert_attempt(key, flying.attempt)
+    links.insert_attempt(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
 
 

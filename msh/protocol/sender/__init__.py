@@ -37,7 +37,8 @@ The life of one message
    Or CopyPromised: the transaction that puts the message in flight gives the copy its attempt
    number, and a wake-up names it to one worker, which sends it without a transaction. AttemptBegun
    or the end of the attempt says that it did. If neither comes within a second, AttemptClaimed
-   has the copy sent under the same attempt number: a wake-up that is lost costs no retry.
+   has a copy sent as the next attempt: a wake-up that is lost costs no retry, and the attempt of
+   the worker that may have sent a copy stays open (D18).
 3. AttemptTransmitted or AttemptFailed: the wait starts at the end of the attempt (D11). A 2xx
    completes nothing (D35). A failure of the transport waits RetryInterval instead of Timeout (D8).
 4. DeadlinePassed: while retries remain, one is spent and the same bytes are sent again; after the

@@ -37,13 +37,12 @@ def promise(lane: Lane, event: on.CopyPromised, now: datetime) -> Outcome:
 
 
 def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
-    """A promise that nobody has kept is claimed under its own attempt number: no copy of that
-    number is known to have been sent, and none of that worker is sent after `due`."""
+    """A promise of which nobody has written that it was kept is claimed under the next attempt
+    number and spends no retry. Its own number stays with the worker that may have sent a copy: one
+    number for two copies would let the end of one deny the other (D18)."""
     if lane.in_flight is None or not lane.unsent or (lane.promised and not lane.is_due(now)):
         raise illegal(lane, event)
-    flying = lane.in_flight
-    if not lane.promised:
-        flying = replace(flying, attempt=flying.attempt + 1)
+    flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
     # A worker that dies here leaves an ordinary deadline behind.
     return _is_sent(replace(lane, in_flight=flying), now, event.http_deadline), ()
 

@@ -191,10 +191,6 @@ class OutboundLinks:
     def insert_attempt(self, key: int, number: int) -> None:
         self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
 
-    def claim_again(self, key: int, number: int) -> None:
-        """An attempt that was promised to a worker and not begun."""
-        self.add(message_sql.CLAIM_AGAIN(key=key, number=number, at=self.now))
-
     def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
         self.add(end_attempt(key, number, result, self.now))
 

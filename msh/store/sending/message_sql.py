@@ -247,14 +247,6 @@ INSERT_ATTEMPT = Write(
     order=Order.ATTEMPT,
 )
 
-# A promise that was not kept: another worker sends the copy.
-CLAIM_AGAIN = Write(
-    """
-    UPDATE msh_attempt SET claimed_at = %(at)s WHERE message_id = %(key)s AND number = %(number)s
-""",
-    order=Order.ATTEMPT,
-)
-
 # Of messages that are complete, so that nothing depends on it: neither links nor messages are read.
 END_ATTEMPTS = Write(
     """

@@ -1,10 +1,24 @@
 """A worker that is told by name what to send."""
 
+from datetime import timedelta
+
+import pytest
+
 from msh.flows.names import NOTHING, Names
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
+from msh.models import Attempt, OutboundLink
+from msh.store import clock
 from msh.transport.job import Job
+from tests.flows import byhand
 from tests.flows.world import World, make_world
+
+SECOND = timedelta(seconds=1)
+
+# What `state_of` returns.
+PROMISED = (True, True, 1, 0, [1])
+SENT = (False, False, 1, 0, [1])
+SENT_BY_ANOTHER = (False, False, 2, 0, [1, 2])
 
 
 def in_use() -> World:
@@ -27,3 +41,41 @@ def names_of(asked: list[dict[WakeUp, Names]]) -> Names:
         names |= one.get(WakeUp.TRANSMIT, NOTHING)
     asked.clear()
     return names
+
+
+@pytest.fixture
+def promised(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Names]:
+    """A message that an Acknowledgement has put in flight, and what its wake-up names."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    names_of(named)
+    (first,) = byhand.poll()
+    world.hand_over(first)
+    byhand.end(first)
+    (ack,) = byhand.poll()
+    names_of(named)
+    world.hand_over(ack)
+    names = names_of(named)
+    assert (names.links, names.signals, names.all) == (frozenset(), frozenset(), False)
+    assert (world.link.unsent, world.link.promised) == (True, True)
+    OutboundLink.objects.update(due=clock.read_clock() + 60 * SECOND)  # tests may be slow
+    return world, names
+
+
+def time_is_over() -> None:
+    """Of the promise."""
+    OutboundLink.objects.update(due=clock.read_clock() - SECOND / 1000)
+
+
+def state_of(world: World) -> tuple[object, ...]:
+    """Unsent, promised, and the attempt; retries spent; numbers of the attempts in their rows."""
+    link = world.link
+    attempts = Attempt.objects.filter(message=link.in_flight).order_by("pk")
+    numbers = list(attempts.values_list("number", flat=True))
+    return link.unsent, link.promised, link.attempt, link.retries_spent, numbers
+
+
+def seconds_until_due(world: World) -> float:
+    assert world.link.due is not None
+    return (world.link.due - clock.read_clock()).total_seconds()

@@ -1,13 +1,10 @@
 """The next copy, promised with the Acknowledgement before it, is sent by the worker that its
-wake-up names, and without a wake-up by a poll, at no cost."""
+wake-up names."""
 
 import math
-import time
-from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import change_link
@@ -20,49 +17,20 @@ from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.flows import byhand, recovering
 from tests.flows.byhand import PLENTY, Carrying
-from tests.flows.wake_ups.conftest import in_use, names_of, taken
+from tests.flows.wake_ups.conftest import (
+    PROMISED,
+    SECOND,
+    SENT,
+    in_use,
+    names_of,
+    seconds_until_due,
+    state_of,
+    taken,
+    time_is_over,
+)
 from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def promised(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Names]:
-    """A message that an Acknowledgement has put in flight, and what its wake-up names."""
-    world = in_use()
-    world.submit()
-    world.submit("the next")
-    names_of(named)
-    (first,) = byhand.poll()
-    world.hand_over(first)
-    byhand.end(first)
-    (ack,) = byhand.poll()
-    names_of(named)
-    world.hand_over(ack)
-    names = names_of(named)
-    assert (names.links, names.signals, names.all) == (frozenset(), frozenset(), False)
-    assert (world.link.unsent, world.link.promised) == (True, True)
-    OutboundLink.objects.update(due=clock.read_clock() + 60 * SECOND)  # tests may be slow
-    return world, names
-
-
-def time_is_over() -> None:
-    """Of the promise."""
-    OutboundLink.objects.update(due=clock.read_clock() - SECOND / 1000)
-
-
-def state_of(world: World) -> tuple[object, ...]:
-    """Unsent, promised, and the attempt; retries spent; numbers of the attempts in their rows."""
-    link = world.link
-    attempts = Attempt.objects.filter(message=link.in_flight).order_by("pk")
-    numbers = list(attempts.values_list("number", flat=True))
-    return link.unsent, link.promised, link.attempt, link.retries_spent, numbers
-
-
-PROMISED = (True, True, 1, 0, [1])
-SENT = (False, False, 1, 0, [1])
 
 
 def test_named_worker_only_reads(promised: tuple[World, Names], loop: SendingLoop) -> None:
@@ -95,11 +63,6 @@ def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: Sendin
     assert state_of(world) == SENT
     assert attempt_of(job) == ("transmitted", 204, True, True)
     assert 59 < seconds_until_due(world) <= 60  # Timeout, from the end of the attempt
-
-
-def seconds_until_due(world: World) -> float:
-    assert world.link.due is not None
-    return (world.link.due - clock.read_clock()).total_seconds()
 
 
 def test_poll_writes_that_it_is_being_sent(
@@ -152,16 +115,6 @@ def test_round_that_is_done_one_by_one_keeps_it_too(
     assert "one by one" in caplog.text
 
 
-def test_lost_wake_up_costs_neither_retry_nor_number(promised: tuple[World, Names]) -> None:
-    world, _ = promised
-    before = Attempt.objects.get(message=world.link.in_flight).claimed_at
-    time_is_over()
-    (job,) = byhand.poll()
-    assert state_of(world) == SENT
-    assert job.key.attempt == 1  # type: ignore[attr-defined]
-    assert Attempt.objects.get(message=world.link.in_flight).claimed_at > before
-
-
 def test_poll_leaves_a_promised_copy_to_its_worker(
     promised: tuple[World, Names], loop: SendingLoop
 ) -> None:
@@ -171,15 +124,6 @@ def test_poll_leaves_a_promised_copy_to_its_worker(
     loop.round(names)
     assert len(taken(loop)) == 1
     assert state_of(world) == PROMISED
-
-
-def test_late_worker_sends_nothing(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    """Another has sent it, under the same number."""
-    world, names = promised
-    time_is_over()
-    assert len(byhand.poll()) == 1
-    loop.round(names)
-    assert (taken(loop), state_of(world)) == ([], SENT)
 
 
 @pytest.mark.parametrize("changes", [{"attempt": 2}, {"key": 2**40}, {"partner_id": 2**40}])
@@ -202,50 +146,6 @@ def test_promise_in_its_last_moments_is_left_to_the_poll(
     OutboundLink.objects.update(due=clock.read_clock() + SECOND / 20)
     loop.round(names)
     assert (taken(loop), world.link.promised) == ([], True)
-
-
-def test_job_lapses_with_the_promise(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    """By a clock that nobody sets, and never later than a second: the row may say a minute because
-    the other clock was set back."""
-    _, names = promised
-    before = time.monotonic()
-    loop.round(names)
-    (job,) = taken(loop)
-    assert job.lapse is not None
-    assert before <= job.lapse.at - 1 <= time.monotonic()
-    assert job.not_after > job.lapse.at
-    assert job.is_late(job.lapse.at + 0.001)
-    assert not job.is_late(job.lapse.at - 0.001)
-
-
-def test_copy_that_was_not_begun_in_time_is_no_failure(
-    promised: tuple[World, Names], loop: SendingLoop
-) -> None:
-    world, names = promised
-    loop.round(names)
-    (job,) = taken(loop)
-    assert loop.take(Finished(job, None))  # a reason to poll
-    loop._held_until = 0.0
-    loop.round(NOTHING)
-    assert state_of(world) == PROMISED
-
-    time_is_over()
-    loop.round(EVERYTHING)
-    assert len(taken(loop)) == 1
-    assert state_of(world) == SENT
-
-
-def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
-    promised: tuple[World, Names], loop: SendingLoop
-) -> None:
-    world, names = promised
-    loop.round(names)
-    (job,) = taken(loop)
-    time_is_over()
-    byhand.poll()
-    loop.round(EVERYTHING)
-    assert (job.lapse and job.lapse.at, state_of(world)) == (0.0, SENT)
-    assert job.is_late(time.monotonic())
 
 
 def test_wake_up_that_comes_to_two_workers_is_recorded_once(
@@ -273,30 +173,6 @@ def test_link_that_has_changed_is_polled(promised: tuple[World, Names], loop: Se
     change_link.resume(world.there, recovering.ANN)
     loop.round(names)
     assert [job.key.attempt for job in taken(loop)] == [2]  # type: ignore[attr-defined]
-
-
-def test_message_that_was_promised_is_not_known_to_be_unsent(
-    promised: tuple[World, Names], loop: SendingLoop
-) -> None:
-    """Its worker may be sending it at this moment: nobody may use its number again (D18)."""
-    world, _ = promised
-    assert world.link.in_flight is not None
-    assert Attempt.objects.filter(message=world.link.in_flight, body_sent=True).count() == 1
-
-
-def test_late_wake_up_sends_no_attempt_of_before(
-    promised: tuple[World, Names], loop: SendingLoop, caplog: pytest.LogCaptureFixture
-) -> None:
-    world, names = promised
-    time_is_over()
-    byhand.poll()
-    OutboundLink.objects.update(due=timezone.now())
-    byhand.poll(Carrying(busy=frozenset({world.there.pk})))  # the retry waits for a place
-
-    loop.round(names)
-
-    assert [job.key.attempt for job in taken(loop)] == [2]  # type: ignore[attr-defined]
-    assert (world.link.retries_spent, caplog.messages) == (1, [])
 
 
 def test_promised_copy_waits_for_a_place(promised: tuple[World, Names], loop: SendingLoop) -> None:

@@ -124,7 +124,9 @@ ATTEMPTS = (
         on.AttemptClaimed(http_deadline=30),
         only(
             unsent=becomes(in_flight=flying(attempt=3), due=after(30 + 20), unsent=False),
-            promised=becomes(due=after(30 + 20), unsent=False, promised=False),
+            promised=becomes(
+                in_flight=flying(attempt=3), due=after(30 + 20), unsent=False, promised=False
+            ),
             transient=becomes(
                 state=LaneState.WAITING, in_flight=flying(attempt=3), due=after(30 + 20)
             ),

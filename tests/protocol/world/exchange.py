@@ -8,6 +8,7 @@ from functools import partial
 
 from msh.protocol import events as on
 from msh.protocol import receiver
+from msh.protocol.attempt import Trace
 from msh.protocol.effects import SILENCE
 from msh.protocol.kinds import OnUnexpectedFirst, Verdict
 from msh.protocol.lane import LaneState
@@ -84,9 +85,10 @@ class World:
         attempt = self.sender.attempts.pop(index)
         if not attempt.posted and not attempt.may_begin(self.ticks):
             return  # it was not begun, and another worker may have it
-        event = ending(attempt.copy.message_id, attempt.number)
-        self.sender.happens(event, self.now)  # type: ignore[arg-type]
-        self.sender.recorded.add(Promise(*astuple(event)[:2]))
+        recorded = Promise(attempt.copy.message_id, attempt.number)
+        self.sender.happens(ending(*astuple(recorded)), self.now)  # type: ignore[arg-type]
+        self.sender.recorded.add(recorded)
+        self.sender.traces[recorded] = Trace(ended=True, body_sent=attempt.posted)
 
     def worker_is_named(self, index: int) -> None:
         self.sender.keeps(index, self.now, self.ticks)
@@ -186,6 +188,14 @@ class World:
         self._check_delivered()
         self._check_budget()
         self._check_workers()
+        self._check_proof()
+
+    def _check_proof(self) -> None:
+        """A message whose number may be used again was never sent (D18)."""
+        for sent in self.first_copies:
+            flies = self.sender.messages[sent] is State.IN_FLIGHT
+            if flies and self.sender.proves_nothing_sent(sent):
+                raise Violation(f"the rows deny what was sent: {sent}")
 
     def _check_workers(self) -> None:
         """What one worker may still begin, no other may."""

@@ -13,6 +13,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol import receiver, sender, sequence
 from msh.protocol.agreement import Terms
+from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.lane import PROMISED_FOR, Lane, LaneState
 from msh.protocol.message import ErrorReport
@@ -99,6 +100,8 @@ class SendingHost:
         self.promises: list[Promise] = []
         self.recorded: set[Promise] = set()
         """What rows say was begun, or has ended."""
+        self.traces: dict[Promise, Trace] = {}
+        """The rows of attempts."""
         self._step = step
 
     @property
@@ -145,15 +148,27 @@ class SendingHost:
             before = self.lane
             self.happens(on.AttemptClaimed(HTTP_DEADLINE), now)
             self._check_claim(before)
+            self._insert_attempt()
             self.attempts.append(Attempt(self.lane.flying.attempt, self._copy()))
 
     def _check_claim(self, before: Lane) -> None:
-        """A wake-up that is lost costs nothing; one that is not lost is all that is sent."""
-        flying = self.lane.flying
-        if before.promised and flying != before.in_flight:
+        """A wake-up that is lost costs no retry; one that is not lost is all that is sent."""
+        if not before.promised:
+            return
+        if self.lane.flying.retries_spent != before.flying.retries_spent:
             raise Violation(f"a lost wake-up was paid for: {before}, {self.lane}")
-        if Promise(flying.message_id, flying.attempt) in self.recorded:
+        if Promise(before.flying.message_id, before.flying.attempt) in self.recorded:
             raise Violation(f"sent again although it was recorded: {self.lane}")
+
+    def _insert_attempt(self) -> Promise:
+        attempt = Promise(self.lane.flying.message_id, self.lane.flying.attempt)
+        self.traces[attempt] = Trace(ended=False, body_sent=True)
+        return attempt
+
+    def proves_nothing_sent(self, message_id: str) -> bool:
+        """What the rows alone say (D18)."""
+        own = [trace for of, trace in self.traces.items() if of.message_id == message_id]
+        return nothing_was_sent(own, by_mail=False)
 
     def _copy(self) -> Copy:
         return Copy(self.lane.flying.message_id, self.lane.flying.sequence_number)
@@ -164,7 +179,7 @@ class SendingHost:
         self.happens(self._read(signal), now)
         if signal.code is None and self.lane.unsent and self.lane.in_flight != flying:
             self.happens(on.CopyPromised(), now)
-            self.promises.append(Promise(self.lane.flying.message_id, self.lane.flying.attempt))
+            self.promises.append(self._insert_attempt())
 
     def keeps(self, index: int, now: datetime, ticks: float) -> None:
         """A worker reads what its wake-up names, and has it sent unless that has changed."""

@@ -28,6 +28,7 @@ class SignalQuerySet(models.QuerySet["Signal"]):
     """The index has message, link, kind and code before the MessageId, so all of them are named."""
 
     def with_ref(self, message_id: str) -> "SignalQuerySet":
+        """Without the Acknowledgement of a message that was pruned: only its row id leads to it."""
         links = list(InboundLink.objects.values_list("pk", flat=True))
         received = InboundMessage.objects.with_message_id(message_id)
         return self._with_ref(message_id, received.values_list("pk", flat=True), links)

@@ -183,11 +183,10 @@ hosts:
 	iproute2 gcc libc6-dev pgbouncer; } || true
 
 # Of Debian: what builds and runs images without Docker.
-engine:
-	@{ PATH="$$PATH:/usr/sbin" && command -v podman && command -v buildah && command -v debootstrap && \
-	command -v iptables && [ -e /usr/libexec/podman/catatonit ]; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends podman buildah crun \
-	catatonit netavark aardvark-dns iptables iproute2 debootstrap openssl; } || true
+engine: $(VENV)/ready-to-test
+	@packages=$$($(PY) -m tests.image packages); [ -z "$$packages" ] || \
+	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; } || true
 
 # In front of an MSH, for receive_16_tls.
 haproxy:

@@ -5,6 +5,7 @@ Podman and Buildah of Debian take the place of Docker. The images of others (Pyt
 Valkey, nginx) are replaced by stand-ins with the same names, made of Debian's packages
 (`standins/`). Everything runs in mount, network and process namespaces of its own, which end with
 it: no port of this machine is used. What is built is kept in var/image.
+`python -m tests.image packages` prints the packages of Debian that it needs and are missing here.
 """
 
 import ast
@@ -15,20 +16,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.image.engine import FOLDER, ROOT, STANDINS, environment, write_settings
-
-PROGRAMS = (
-    "buildah",
-    "podman",
-    "crun",
-    "debootstrap",
-    "iptables",
-    "ip",
-    "unshare",
-    "/usr/libexec/podman/catatonit",
-    "/usr/lib/podman/netavark",
-    "/usr/lib/podman/aardvark-dns",
+from tests.image.engine import (
+    FOLDER,
+    OURS,
+    ROOT,
+    STANDINS,
+    environment,
+    images,
+    write_settings,
 )
+
+PROGRAMS = {
+    "buildah": "buildah",
+    "podman": "podman",
+    "crun": "crun",
+    "/usr/libexec/podman/catatonit": "catatonit",
+    "/usr/lib/podman/netavark": "netavark",
+    "/usr/lib/podman/aardvark-dns": "aardvark-dns",
+    "iptables": "iptables",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "debootstrap": "debootstrap",
+    "openssl": "openssl",
+}
+"""Each with its package of Debian; `make engine` installs those that are missing."""
 MIRROR = "http://deb.debian.org/debian"
 PIP_SETTINGS = {"index-url", "extra-index-url", "find-links", "trusted-host", "cert", "timeout"}
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -41,31 +52,28 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_settings()
     build_base()
-    for folder, image in STANDINS.items():
-        build(image, STANDINS_FOLDER / folder, STANDINS_FOLDER / folder / "Containerfile")
-    build_ours()
+    for name, image in images().items():
+        if name == OURS:
+            build_ours(image)
+        else:
+            build_standin(name, image)
     command = [*NAMESPACES, sys.executable, "-m", "tests.image.run"]
     return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
-
-
-STANDINS_FOLDER = Path(__file__).parent / "standins"
 
 
 def why_not() -> str:
     if os.geteuid() != 0:
         return "it needs root, for namespaces and mounts"
-    lost = [
-        name
-        for name in PROGRAMS
-        if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None
-    ]
-    if lost:
-        return (
-            f"{', '.join(lost)} missing; on Debian: apt-get install buildah podman crun "
-            "catatonit netavark aardvark-dns iptables iproute2 debootstrap"
-        )
+    if lost := missing():
+        packages = " ".join(PROGRAMS[name] for name in lost)
+        return f"{', '.join(lost)} missing; on Debian: apt-get install {packages}"
     tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
     return tried.stderr.strip() if tried.returncode else ""
+
+
+def missing() -> list[str]:
+    path = environment()["PATH"]
+    return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
 
 
 def build_base() -> None:
@@ -93,7 +101,14 @@ def base_image() -> str:
     return f"docker.io/library/python:{found[1]}"
 
 
-def build_ours() -> None:
+def build_standin(name: str, image: str) -> None:
+    file = STANDINS / name / "Containerfile"
+    if not file.exists():
+        sys.exit(f"{image} of docker/compose.yml has no stand-in: write {file.relative_to(ROOT)}")
+    build(image, file.parent, file, "--build-arg", f"BASE={base_image()}")
+
+
+def build_ours(image: str) -> None:
     """With the registry and the certificates of this machine's pip; none of it is in the image."""
     pip = FOLDER / "pip.conf"
     pip.touch(0o600)
@@ -102,7 +117,7 @@ def build_ours() -> None:
     if Path("/etc/ssl/certs").is_dir():
         options += ["--volume", "/etc/ssl/certs:/etc/ssl/certs:ro"]
     try:
-        build("localhost/msh:0.9.0", ROOT, ROOT / "docker" / "Dockerfile", *options)
+        build(image, ROOT, ROOT / "docker" / "Dockerfile", *options)
     finally:
         pip.unlink()
 
@@ -143,4 +158,7 @@ def run(*command: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["packages"]:
+        print(*[PROGRAMS[name] for name in missing()])
+    else:
+        sys.exit(main())

@@ -5,14 +5,25 @@ import resource
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "var" / "image"
-STANDINS = {
-    "postgres": "docker.io/library/postgres:17.5-bookworm",
-    "valkey": "docker.io/valkey/valkey:8.1.3-bookworm",
-    "nginx": "docker.io/library/nginx:1.28.0-bookworm",
-}
-"""The folder of each in `standins/`, and the image of docker/compose.yml that it stands for."""
+STANDINS = Path(__file__).parent / "standins"
+OURS = "msh"
+
+
+def images() -> Mapping[str, str]:
+    """Of docker/compose.yml: `msh`, `postgres`, ... and their whole names, as Docker reads them."""
+    services = yaml.safe_load((ROOT / "docker" / "compose.yml").read_text())["services"]
+    named = {service["image"] for service in services.values()}
+    return {name.rpartition("/")[2].partition(":")[0]: _whole(name) for name in sorted(named)}
+
+
+def _whole(name: str) -> str:
+    if name.startswith(f"{OURS}:"):
+        return f"localhost/{name}"  # where Podman keeps what it builds
+    return f"docker.io/{name}" if "/" in name else f"docker.io/library/{name}"
 
 
 def write_settings() -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from msh.standalone.running import _children
+from tests.image import engine
 from tools.settings_example import TARGET, composed, settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +109,15 @@ def test_images_have_a_version() -> None:
     images += re.findall(r"^ARG (PYTHON=\S+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
     images += [container["image"] for _, container in _containers()]
     assert [image for image in images if not re.search(r"[:=].*\d+\.\d+", image)] == []
+
+
+def test_every_image_of_others_has_a_stand_in() -> None:
+    """`make image-test` builds these under the names that compose.yml uses."""
+    named = engine.images()
+    assert set(named) - {engine.OURS} == {folder.name for folder in engine.STANDINS.iterdir()}
+    services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
+    for service in services.values():
+        assert any(name.endswith(f"/{service['image']}") for name in named.values())
 
 
 def test_settings_are_documented() -> None:

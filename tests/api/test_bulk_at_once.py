@@ -124,9 +124,17 @@ def test_id_that_is_committed_meanwhile_is_known(
 def deadlock(
     threads: ThreadPoolExecutor, shop: Application, world: World, other: Any
 ) -> "Future[Answer]":
-    """They have m-2 and want m-1; the request has m-1 and wants m-2. The request finds it out."""
+    """They have m-2 and want m-1; the request has m-1 and wants m-2. The request finds it out, if
+    they want m-1 before it looks: it looks once, `deadlock_timeout` after it began to wait."""
+
+    def patient() -> Answer:
+        with connection.cursor() as cursor:
+            cursor.execute("SET deadlock_timeout = '4s'; SET lock_timeout = '1min'")
+        return shop.bulk([order(world, f"m-{n}") for n in (1, 2)])
+
     keep(other, world, "m-2")
-    answer = ask(threads, shop, [order(world, f"m-{n}") for n in (1, 2)])
+    answer = threads.submit(closing, patient)
+    wait_until(waits_for_a_lock, what="a request that waits")
     keep(other, world, "m-1")
     return answer
 

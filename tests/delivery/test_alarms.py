@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows.operations.change_incident import resolve
-from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage, Incident
+from msh.models import Consumer, ConsumerKind, Delivery, History, InboundMessage, Incident
 from msh.protocol.delivery.events import CompletionMarked
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
@@ -159,6 +159,9 @@ def test_incident_ends_with_its_last_delivery(kind: str) -> None:
 
     assert not is_open(ours)
     assert ours.resolved_by == ANN.name
+    row = History.objects.get(event="IncidentResolved", partner=world.here)
+    assert (row.message_id, row.actor) == (second.message.message_id, ANN.name)
+    assert row.detail == f"{kind}; {ANN.reason}"
     assert all(map(is_open, others))
     earlier.refresh_from_db()
     assert earlier.resolved_by == "bob"

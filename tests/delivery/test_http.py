@@ -297,7 +297,7 @@ def test_an_operator_ends_the_doubt(verb: str, states: tuple[str, str]) -> None:
     assert decided.refused == []
     assert state_of(kept.message) == states
     acts = History.objects.filter(message_id=kept.message.message_id, actor="ann")
-    assert "I looked into their system" in acts.get().detail
+    assert "I looked into their system" in acts.get(subject="message").detail
     assert Incident.objects.get().resolved_at is not None
 
 

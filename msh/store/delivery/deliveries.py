@@ -225,6 +225,7 @@ class HeldDelivery:
 
     def _resolutions(self, before: do.Delivery, actor: Actor) -> list[Call[object]]:
         who = {"at": self.now, "actor": actor.name, "resolution": actor.reason}
+        last = {"message_id": self.message_id}
         ended = [
             ({"partner_id": self.partner_id, "kind": kind}, list(states))
             for kind, states in _CAUSES.items()
@@ -235,7 +236,7 @@ class HeldDelivery:
             for incident, states in ended
             for call in (
                 delivery_sql.LOCK_INCIDENT(**incident),
-                delivery_sql.RESOLVE_IF_LAST(**incident, **who, states=states),
+                delivery_sql.RESOLVE_IF_LAST(**incident, **who, **last, states=states),
             )
         ]
 

@@ -138,7 +138,7 @@ _RESOLVED = insert_one(
     direction="'in'",
     event="'IncidentResolved'",
     message_id="%(message_id)s",
-    detail="concat_ws('; ', kind, %(resolution)s::text)",
+    detail="concat_ws('; ', kind, NULLIF(%(resolution)s::text, ''))",
     subject="'link'",
     actor="%(actor)s",
     at="%(at)s",
@@ -155,7 +155,8 @@ LOCK_INCIDENT = Statement(
     Key,
 )
 RESOLVE_IF_LAST = Write(
-    """
+    f"""
+    WITH resolved AS (
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'in' AND kind = %(kind)s
@@ -165,6 +166,9 @@ RESOLVE_IF_LAST = Write(
         JOIN msh_inboundmessage message ON message.id = delivery.message_id
         JOIN msh_inboundlink link ON link.id = message.link_id
         WHERE link.partner_id = %(partner_id)s AND delivery.state = ANY(%(states)s))
+    RETURNING kind)
+    {_RESOLVED}
+    FROM resolved
 """
 )
 # What was rejected before it was opened belonged to an earlier one, which a person resolved.

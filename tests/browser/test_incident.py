@@ -45,7 +45,7 @@ def test_suspended_partner_is_resumed_in_two_clicks(
     dialog.get_by_label("Reason").fill(PARTNER_MENDED)
     console.picture(page, "console-dialog")
     dialog.get_by_role("button", name="Resume sending").click()
-    expect(page.get_by_text("resumed. The link is")).to_be_visible()
+    expect(page.get_by_text("resumed. Message 1 is sent again")).to_be_visible()
 
     for message in messages:
         partner.wait_for_state(message)

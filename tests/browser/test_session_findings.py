@@ -76,7 +76,7 @@ def test_reason_survives_a_log_in_in_a_second_tab(console: Console, pair: PairFa
     expect(page.get_by_label("Reason")).to_have_value(WHY)
     assert partner.link.state == LaneState.SUSPENDED
     page.get_by_role("button", name="Resume sending").click()
-    expect(page.get_by_text("resumed. The link is")).to_be_visible()
+    expect(page.get_by_text("resumed. Message 1 is sent again")).to_be_visible()
 
 
 def test_reason_survives_the_end_of_the_session(console: Console, pair: PairFactory) -> None:

@@ -38,8 +38,7 @@ REST = 1.0  # seconds without wake-ups after one has failed: the sweep polls eve
 
 
 class WakeUp(StrEnum):
-    """What is to be polled: copies and signals to transmit, messages to deliver or to forward,
-    events to notify of."""
+    """What is to be polled: copies and signals; messages; events to notify of."""
 
     TRANSMIT = "msh.tasks.transmit"
     FORWARD = "msh.tasks.forward"
@@ -108,8 +107,7 @@ def _client() -> redis.Redis:
 
 
 def wake_up_for(links: OutboundLinks, promised: Iterable[Promise] = ()) -> None:
-    """Have done what these links ask for, after the commit of what changed them; the copies that
-    were `promised` are named by themselves."""
+    """After the commit of what changed these links; `promised` copies are named by themselves."""
     kinds = [WakeUp.FORWARD] if links.forwards else []
     if links.has_signals:
         kinds.append(WakeUp.TRANSMIT)
@@ -121,7 +119,6 @@ def wake_up_for(links: OutboundLinks, promised: Iterable[Promise] = ()) -> None:
 
 
 def wake_up_for_flights(flights: Flights) -> None:
-    """As `wake_up_for`."""
     kinds = [WakeUp.NOTIFY] if flights.notifies and settings.MSH_FROM_PARTY_HANDLER else []
     wake_up(*kinds, flights=flights.transmits)
 
@@ -206,7 +203,7 @@ class _Messenger:
         """Send it, and read all answers. May wait for Redis."""
         with self._lock:
             self._read()
-            if not asked or time.monotonic() < _rest.until:
+            if not asked or are_resting():
                 return
             try:
                 self._write(asked)
@@ -241,13 +238,12 @@ class _Messenger:
 Asked = dict[WakeUp, Names]
 
 
-@cache
+@cache  # one for a process: a thread does not survive a fork
 def _messenger_of(pid: int) -> _Messenger:
     return _Messenger()
 
 
 def _messenger() -> _Messenger:
-    """One for a process: a thread does not survive a fork."""
     return _messenger_of(os.getpid())
 
 
@@ -257,8 +253,12 @@ def _note_failure(kinds: Iterable[WakeUp], error: Exception) -> None:
     logger.warning("wake-up %s failed, the next sweep finds the work: %s", list(kinds), error)
 
 
-_rest = SimpleNamespace(until=0.0)
-"""Until when wake-ups rest, on the clock of `time.monotonic`."""
+_rest = SimpleNamespace(until=0.0)  # on the clock of `time.monotonic`
+
+
+def are_resting() -> bool:
+    """Whether no wake-up goes out now, because one has just failed."""
+    return bool(time.monotonic() < _rest.until)
 
 
 @cache
@@ -273,7 +273,7 @@ def queue_task(kind: WakeUp) -> None:
 def may_queue(task: str, queue: str | None = None) -> bool:
     """Whether no task of this name waits already, in `queue` or the usual one; whoever is told so
     queues one. While no worker runs the queue does not grow. Raises RedisError without Redis."""
-    if time.monotonic() < _rest.until:
+    if are_resting():
         raise redis.ConnectionError("Redis does not answer")
     keys = [queue or app.conf.task_default_queue, _queued(task)]
     try:

@@ -147,6 +147,7 @@ class _Body(payload.Payload):
             raise aiohttp.ClientConnectionResetError("closed by the peer as soon as it was open")
         if self._job.is_late(time.monotonic()):
             self._refuse(_Unwritten.LATE)
+        self._job.note_begin()
         self._used.add(writer.protocol)
 
     def _refuse(self, why: _Unwritten) -> NoReturn:

@@ -9,9 +9,11 @@ from msh.faults import CrashPoint
 @dataclass(slots=True)
 class Lapse:
     """When a job is not to begin any more, by `time.monotonic`. Whoever submitted the job may set
-    it anew while it is under way, from another thread."""
+    it anew while it is under way, from another thread. `begun`: its first byte goes out now, or has
+    gone."""
 
     at: float
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Job:
 
     def is_late(self, now: float) -> bool:
         return now > self.not_after or (self.lapse is not None and now > self.lapse.at)
+
+    def note_begin(self) -> None:
+        if self.lapse is not None:
+            self.lapse.begun = True
 
 
 SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)

@@ -130,6 +130,7 @@ class _Transaction:
         self._phase = Phase.DATA
         if self._job.is_late(time.monotonic()):
             return None
+        self._job.note_begin()
         before, after = self._job.crash_points
         reach(before)
         reply = await self._client.data(mail)

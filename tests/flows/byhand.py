@@ -99,6 +99,8 @@ def _poll_promised(budget: SendBudget) -> list[Job]:
         if budget.reserve(link.partner_id)
     ]
     loaded = promised.load(named)
+    for job in loaded.jobs:
+        job.note_begin()
     with transaction.atomic():
         locked = OutboundLinks.lock(loaded.partners)
         kept = promised.keep(locked, loaded.jobs)

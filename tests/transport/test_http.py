@@ -1,6 +1,7 @@
 """One POST: what goes over the wire, and how each way it can end is reported."""
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -27,7 +28,7 @@ from msh.transport.http import (
     one_line,
     retry_after,
 )
-from msh.transport.job import Job
+from msh.transport.job import Job, Lapse
 from tests.certificates import write_certificate
 from tests.peer import Answer, Peer, hang_up, reset, silence, status
 from tests.silent import dropping
@@ -312,6 +313,12 @@ def test_a_job_whose_time_has_passed_is_not_written(transmit: Transmit, peer: Pe
     transmit()
     assert len(peer.received) == 1
     assert peer.received.all()[0].headers["Content-Length"] == "5"
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_job_that_may_lapse_says_whether_it_has_begun(transmit: Transmit, begins: bool) -> None:
+    lapse = Lapse(math.inf if begins else 0.0)
+    assert (transmit(lapse=lapse).result is not None, lapse.begun) == (begins, begins)
 
 
 def test_a_connection_is_waited_for_only_while_the_job_may_be_written(transmit: Transmit) -> None:

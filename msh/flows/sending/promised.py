@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from msh.flows.names import Names, Promise
 from msh.flows.sending import transmit
 from msh.flows.sending.transmit import Copy, grace, why_unsendable
+from msh.flows.wake_up import are_resting
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import AttemptBegun, CopyPromised
 from msh.store import capacity
@@ -30,10 +31,17 @@ from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
 
+LAPSED = 0.0
+LAST_MOMENTS = 0.1
+"""Seconds for a commit: a job that lapses sooner might do so before it is written as begun."""
+
 
 def promise(links: OutboundLinks, partner_id: int, copy: CopyRow | None) -> Promise | None:
     """Compose and promise `copy` if it is of the message that has just been put in flight, to be
-    written with `links`. What the wake-up has to name; None if a worker has to look for itself."""
+    written with `links`. What the wake-up has to name; None if a worker has to look for itself, as
+    while wake-ups rest: a promise would keep the copy from it for a second."""
+    if are_resting():
+        return None
     lane = links.lane(partner_id)
     flying = lane.in_flight
     if copy is None or flying is None or flying.message_id != copy.message_id or not lane.unsent:
@@ -107,8 +115,10 @@ class UnderWay:
         self._jobs.update((job.key, job) for job in jobs)
 
     def lapses(self, event: Finished) -> bool:
-        """Whether it came too late: nothing was written, and another worker may send it."""
-        return self._jobs.pop(event.job.key, None) is not None and event.result is None
+        """Whether it came too late: nothing was written, and another worker may send it, or has."""
+        own = self._jobs.pop(event.job.key, None) is not None
+        lapse = event.job.lapse
+        return event.result is None and (own or (lapse is not None and lapse.at == LAPSED))
 
     def of(self, names: Names) -> list[Job]:
         """Those that a poll for these names would find."""
@@ -120,12 +130,13 @@ class UnderWay:
         for job in jobs:
             self._jobs.pop(job.key, None)
             if job.lapse is not None:
-                job.lapse.at = math.inf if job in kept else 0.0
+                job.lapse.at = math.inf if job in kept else LAPSED
 
 
 def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
     """Write with `links` that these are being sent: from then on their deadline counts. Those that
-    others have claimed, or that are not to be sent any more, are not among what is returned."""
+    others have claimed, that are not to be sent any more, or that have lapsed unbegun are not among
+    what is returned."""
     kept = []
     for job in jobs:
         copy = job.key
@@ -134,11 +145,16 @@ def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
         lane = links.lane(copy.partner_id)
         flying = lane.in_flight
         held = flying and (flying.message_id, flying.attempt) == (copy.message_id, copy.attempt)
-        if held and lane.promised:
+        if held and lane.promised and _goes_out(job):
             deadline = grace(job.deadline) + job.deadline
             links.step(copy.partner_id, AttemptBegun(copy.message_id, copy.attempt, deadline))
             kept.append(job)
     return kept
+
+
+def _goes_out(job: Job) -> bool:
+    begun = job.lapse is not None and job.lapse.begun
+    return begun or not job.is_late(time.monotonic() + LAST_MOMENTS)
 
 
 def settled_by(

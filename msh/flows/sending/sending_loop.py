@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from msh.faults import CrashPoint, reach
-from msh.flows.names import Names, Promise
+from msh.flows.names import EVERYTHING, Names, Promise
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, flight_round, isolation, promised, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
@@ -146,9 +146,11 @@ class SendingLoop(WorkerLoop):
         if self._settled and not self._may_hold():
             self._settled = promised.record(self._settled)
         ended = self._unrecorded
-        if not (names.all or names.links) and (not ended or self._may_hold()):
+        # A worker that is stopping polls no more: what it sends is written as begun without a poll.
+        under_way = self._promised.of(EVERYTHING if self._stopping.is_set() else names)
+        asked = names.all or names.links or under_way
+        if not asked and (not ended or self._may_hold()):
             return bool(ended) or did_something
-        under_way = self._promised.of(names)
         try:
             with short_transaction():
                 links, jobs, kept = self._record_and_claim(ended, names, under_way)
@@ -156,7 +158,7 @@ class SendingLoop(WorkerLoop):
             if capacity.is_gone(error):
                 raise
             logger.warning("a round is repeated one by one: %s", describe(error))
-            return self._round_one_by_one(names)
+            return self._round_one_by_one(names, under_way)
         self._unrecorded = []
         if names.all:
             self._short_claims.clear()
@@ -208,7 +210,7 @@ class SendingLoop(WorkerLoop):
             self._held_until = 0.0
         return Names(frozenset(one.partner_id for one in asked) - loaded.partners)
 
-    def _round_one_by_one(self, names: Names) -> bool:
+    def _round_one_by_one(self, names: Names, under_way: list[Job]) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""
         settled = False
         keys = [(one.job.key, one.outcome) for one in self._unrecorded]
@@ -217,15 +219,15 @@ class SendingLoop(WorkerLoop):
                 settled = True
                 written = {id(key) for key, _ in unit.ended}
                 self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
+        self._keep_promises(under_way)
         if names.all or names.links:
-            self._keep_promises(names)
             budget = SendBudget(self.carrier)
             for unit in isolation.units_of_poll(self._places(budget), budget):
                 settled = self._do(unit) or settled
         return settled
 
-    def _keep_promises(self, names: Names) -> None:
-        for job in self._promised.of(names):
+    def _keep_promises(self, under_way: list[Job]) -> None:
+        for job in under_way:
             kept: list[Job] = []
             written = isolation.do(isolation.unit_of_promise(job, kept)).links is not None
             self._promised.end([job], kept if written else [])

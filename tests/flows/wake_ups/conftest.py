@@ -1,5 +1,6 @@
 """A worker that is told by name what to send."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -79,3 +80,9 @@ def state_of(world: World) -> tuple[object, ...]:
 def seconds_until_due(world: World) -> float:
     assert world.link.due is not None
     return (world.link.due - clock.read_clock()).total_seconds()
+
+
+def lapse(job: Job) -> None:
+    """The second of its promise is over."""
+    assert job.lapse is not None
+    job.lapse.at = time.monotonic() - 0.001

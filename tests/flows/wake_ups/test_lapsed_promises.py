@@ -1,16 +1,19 @@
 """A promise that is not kept: a poll of any worker claims the copy, at the cost of no retry, and
 never takes it for one that is known not to have been sent."""
 
+import math
 import time
 
 import pytest
 from django.utils import timezone
 
+from msh.flows import wake_up as wake_ups
 from msh.flows.errors import NotPossible
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import cancel
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.transmit import Copy
+from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import Verdict
@@ -24,6 +27,8 @@ from tests.flows.wake_ups.conftest import (
     PROMISED,
     SECOND,
     SENT_BY_ANOTHER,
+    in_use,
+    lapse,
     seconds_until_due,
     state_of,
     taken,
@@ -101,6 +106,38 @@ def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
     loop.round(EVERYTHING)
     assert (job.lapse and job.lapse.at, state_of(world)) == (0.0, SENT_BY_ANOTHER)
     assert job.is_late(time.monotonic())
+    assert loop.take(Finished(job, None))
+    assert loop._unrecorded == []
+
+
+def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """It waited for the lock of the link: an attempt written as begun would fail."""
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    lapse(job)
+    loop.round(EVERYTHING)
+    assert state_of(world) == PROMISED
+    assert loop.take(Finished(job, None))
+    assert loop._unrecorded == []
+
+
+def test_nothing_is_promised_while_wake_ups_rest(
+    named: list[dict[WakeUp, Names]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would be named, and a poll would have to wait for a second."""
+    world = in_use()
+    world.submit()
+    world.submit("the next")
+    (first,) = byhand.poll()
+    world.hand_over(first)
+    byhand.end(first)
+    (ack,) = byhand.poll()
+    monkeypatch.setattr(wake_ups._rest, "until", math.inf)
+    world.hand_over(ack)
+    assert (world.link.unsent, world.link.promised, world.link.attempt) == (True, False, 0)
 
 
 def test_late_wake_up_sends_no_attempt_of_before(

@@ -14,7 +14,7 @@ from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import clock
 from msh.transport.carrier import Finished
-from msh.transport.job import Job
+from msh.transport.job import Job, Lapse
 from tests.flows import byhand, recovering
 from tests.flows.byhand import PLENTY, Carrying
 from tests.flows.wake_ups.conftest import (
@@ -22,6 +22,7 @@ from tests.flows.wake_ups.conftest import (
     SECOND,
     SENT,
     in_use,
+    lapse,
     names_of,
     seconds_until_due,
     state_of,
@@ -72,11 +73,11 @@ def test_poll_writes_that_it_is_being_sent(
     world, names = promised
     loop.round(names)
     (job,) = taken(loop)
+    job.note_begin()
     loop.round(EVERYTHING)
     assert state_of(world) == SENT
     assert 110 < seconds_until_due(world) <= 5 + 54 + 60
-    assert job.lapse is not None
-    assert job.lapse.at == math.inf
+    assert job.lapse == Lapse(math.inf, begun=True)
 
     loop.round(EVERYTHING)
     assert taken(loop) == []
@@ -87,10 +88,33 @@ def test_worker_that_polls_late_keeps_what_it_is_sending(
 ) -> None:
     world, names = promised
     loop.round(names)
-    assert len(taken(loop)) == 1
+    (job,) = taken(loop)
+    job.note_begin()
+    lapse(job)
     time_is_over()
     loop.round(EVERYTHING)
     assert (taken(loop), state_of(world)) == ([], SENT)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_worker_that_is_stopping_keeps_what_it_is_sending(
+    promised: tuple[World, Names], loop: SendingLoop, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another claims the copy after a second, while the partner answers."""
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    job.note_begin()
+    loop._stopping.set()
+    if fails:
+        monkeypatch.setattr(loop, "_record_and_claim", fail)
+    loop._round()
+    assert (taken(loop), state_of(world)) == ([], SENT)
+    assert job.lapse == Lapse(math.inf, begun=True)
+
+
+def fail(*_: object) -> None:
+    raise ValueError("a defect")
 
 
 @pytest.mark.parametrize("names", [EVERYTHING, NOTHING])
@@ -103,11 +127,9 @@ def test_round_that_is_done_one_by_one_keeps_it_too(
 ) -> None:
     world, copies = promised
     loop.round(copies)
-    assert len(taken(loop)) == 1
+    (job,) = taken(loop)
+    job.note_begin()
     time_is_over()
-
-    def fail(*_: object) -> None:
-        raise ValueError("a defect")
 
     monkeypatch.setattr(loop, "_record_and_claim", fail)
     loop.round(names or Names(frozenset({world.there.pk})))

@@ -24,7 +24,7 @@ def incident() -> Incident:
 
 
 @pytest.fixture
-def supervisor() -> Client:
+def bulk_user() -> Client:
     return client_of("sue", *RIGHTS, "view_delivery", "decide_delivery")
 
 

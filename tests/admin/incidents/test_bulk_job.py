@@ -40,9 +40,9 @@ pytestmark = pytest.mark.django_db
 
 
 def test_partners_suspended_since_are_resumed_in_the_background(
-    supervisor: Client, suspended: list[World]
+    bulk_user: Client, suspended: list[World]
 ) -> None:
-    response = confirm(supervisor)
+    response = confirm(bulk_user)
     job = BulkJob.objects.get()
     assert response["Location"] == reverse("admin:msh_bulkjob_change", args=[job.pk])
     assert states(suspended) == ["suspended"] * 4
@@ -58,21 +58,21 @@ def test_partners_suspended_since_are_resumed_in_the_background(
     assert Incident.objects.filter(resolved_at=None).count() == 1
 
 
-def test_form_sent_twice_starts_one_job(supervisor: Client, suspended: list[World]) -> None:
+def test_form_sent_twice_starts_one_job(bulk_user: Client, suspended: list[World]) -> None:
     """As a double click sends it, or the back button when the worker was there already."""
     query = {"action": "resume", "since": written(an_hour_ago())}
-    shown = supervisor.get(NEW, query).context
+    shown = bulk_user.get(NEW, query).context
     once = {"confirmation": shown["confirmation"], "since": query["since"]}
 
-    first = confirm(supervisor, **once)
+    first = confirm(bulk_user, **once)
     bulk_jobs.run()
-    second = confirm(supervisor, **once)
+    second = confirm(bulk_user, **once)
 
     assert BulkJob.objects.count() == 1
     assert first["Location"] == second["Location"]
 
 
-def test_parked_deliveries_are_run_again(supervisor: Client) -> None:
+def test_parked_deliveries_are_run_again(bulk_user: Client) -> None:
     taker = consumer(ConsumerKind.PULL)
     received = receive(make_world(), 3)
     for state, message in zip(("parked", "in_doubt", "blocked"), received, strict=True):
@@ -85,7 +85,7 @@ def test_parked_deliveries_are_run_again(supervisor: Client) -> None:
             ended_at=timezone.now(),
         )
 
-    confirm(supervisor, action="run-again")
+    confirm(bulk_user, action="run-again")
     assert bulk_jobs.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
@@ -99,27 +99,25 @@ def test_the_title_of_a_job_for_any_time_has_no_date() -> None:
     assert str(BulkJob(action=BulkAction.RESUME, since=yesterday)) == dated
 
 
-def test_refused_rows_are_listed_with_the_reason(
-    supervisor: Client, suspended: list[World]
-) -> None:
-    confirm(supervisor)
+def test_refused_rows_are_listed_with_the_reason(bulk_user: Client, suspended: list[World]) -> None:
+    confirm(bulk_user)
     change_link.resume(suspended[1].there, ANN)
 
     bulk_jobs.run()
 
     job = BulkJob.objects.get()
     assert (job.state, job.done, job.refused) == ("done", 2, 1)
-    page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
+    page = bulk_user.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     (results,) = page.context["tables"]
     assert suspended[1].there.name in str(results.rows[0][0])
     assert "it is not suspended" in str(results.rows[0][3])
 
 
-def test_page_of_an_ended_job_is_reloaded(supervisor: Client, suspended: list[World]) -> None:
-    confirm(supervisor)
+def test_page_of_an_ended_job_is_reloaded(bulk_user: Client, suspended: list[World]) -> None:
+    confirm(bulk_user)
     page = reverse("admin:msh_bulkjob_change", args=[BulkJob.objects.get().pk])
     polled = {"HX-Request": "true"}
-    running = supervisor.get(page, headers=polled)
+    running = bulk_user.get(page, headers=polled)
     page += "?was=running"
     assert page in running.content.decode()
     assert "HX-Refresh" not in running
@@ -127,25 +125,25 @@ def test_page_of_an_ended_job_is_reloaded(supervisor: Client, suspended: list[Wo
 
     bulk_jobs.run()
 
-    ended = supervisor.get(page, headers=polled)
+    ended = bulk_user.get(page, headers=polled)
     assert ended["HX-Refresh"] == "true"
     assert "every 3s" not in ended.content.decode()
 
 
-def test_cancelled_job_starts_no_more_rows(supervisor: Client, suspended: list[World]) -> None:
-    confirm(supervisor)
+def test_cancelled_job_starts_no_more_rows(bulk_user: Client, suspended: list[World]) -> None:
+    confirm(bulk_user)
     job = BulkJob.objects.get()
 
-    submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]), "wrong hour")
+    submit(bulk_user, reverse("admin:msh_bulkjob_cancel", args=[job.pk]), "wrong hour")
 
     assert bulk_jobs.run() == 0
     assert states(suspended) == ["suspended"] * 4
     job.refresh_from_db()
     assert (job.state, job.cancelled_by) == ("cancelled", "sue")
     assert job.cancel_reason == "wrong hour"
-    page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
+    page = bulk_user.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
     assert "not started" in page.content.decode()
-    again = submit(supervisor, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
+    again = submit(bulk_user, reverse("admin:msh_bulkjob_cancel", args=[job.pk]))
     assert "has already ended" in messages_of(again)
 
 
@@ -204,11 +202,11 @@ def test_job_needs_permission_for_jobs_and_for_one_row(
 
 
 def test_without_a_csrf_token_or_a_reason_nothing_begins(
-    supervisor: Client, suspended: list[World]
+    bulk_user: Client, suspended: list[World]
 ) -> None:
     strict = client_of("max", *RIGHTS, enforce_csrf_checks=True)
 
     assert confirm(strict).status_code == 403
-    assert confirm(supervisor, reason=" ").status_code == 200
-    assert confirm(supervisor, since="yesterday").status_code == 200
+    assert confirm(bulk_user, reason=" ").status_code == 200
+    assert confirm(bulk_user, since="yesterday").status_code == 200
     assert not BulkJob.objects.exists()

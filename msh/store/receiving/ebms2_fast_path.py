@@ -104,10 +104,6 @@ def _accept(payloads: str) -> Statement[Accepted]:
                statement_timestamp() + %(horizon)s * interval '1 second', true, 1, %(ack_type)s,
                %(ack)s, true, 'ebms2', id
         FROM message
-        ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
-        SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
-            due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
-                       ELSE EXCLUDED.first_at END
         RETURNING id)
     SELECT id AS signal_id,
            EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes

@@ -78,11 +78,6 @@ def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
                statement_timestamp() + %(horizon)s * interval '1 second', true, 1,
                message.id
         FROM link, message
-        ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
-        SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
-            sequence_number = EXCLUDED.sequence_number,
-            due = CASE WHEN msh_signal.sending THEN LEAST(msh_signal.due, EXCLUDED.due)
-                       ELSE EXCLUDED.first_at END
         RETURNING id)
     SELECT signal.id AS signal_id, link.version,
            EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes

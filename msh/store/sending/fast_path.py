@@ -30,6 +30,10 @@ END_ATTEMPT = Write(f"""
     WHERE message_id = %(key)s AND number = %(number)s
 """)
 
+_ONE_TIME = {"partner_id": "%(partner_id)s", "at": "%(done_at)s"}
+"""Of all that a statement records."""
+_GIVEN = {f"{prefix}_{name}" for prefix in ("event", "entry", "then") for name in _ONE_TIME}
+
 _IF_UNCHANGED = f"""
     WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING id),
     done AS (
@@ -42,7 +46,7 @@ _IF_UNCHANGED = f"""
                %(done_at)s, %(done_at)s
         FROM link),
     entry AS (
-        {insert_one(**parameters("entry_"))} FROM link)
+        {insert_one(**(parameters("entry_") | _ONE_TIME))} FROM link)
 """
 
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
@@ -50,7 +54,7 @@ _IF_UNCHANGED = f"""
 # (docs/decisions/2026-11-21-at-once.md).
 ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_IF_UNCHANGED} SELECT id FROM link", Key)
 
-# With a promise the link has the number of its attempt. All that is written has one time.
+# With a promise the link has the number of its attempt.
 ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
     f"""{_IF_UNCHANGED},
     next AS (
@@ -64,7 +68,7 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
         INSERT INTO msh_attempt (message_id, number, claimed_at)
         SELECT %(next_key)s, %(attempt)s, %(done_at)s FROM link WHERE %(promised)s),
     next_entry AS (
-        {insert_one(**parameters("then_"))} FROM link)
+        {insert_one(**(parameters("then_") | _ONE_TIME))} FROM link)
     SELECT id FROM link
     """,
     Key,
@@ -102,21 +106,23 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | Non
         done, link, event, entry = calls
         return ACKNOWLEDGE_IF_UNCHANGED(
             version=version,
+            partner_id=entry.values["partner_id"],
             **link.values,
             **_named("done", done),
-            **_named("event", event),
-            **_named("entry", entry),
+            **_recorded("event", event),
+            **_recorded("entry", entry),
         )
     if statements == _ACK_AND_NEXT:
         done, following, link, event, entry, then = calls
         return ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED(
             version=version,
+            partner_id=entry.values["partner_id"],
             **link.values,
             **_named("done", done),
             **_named("next", following),
-            **_named("event", event),
-            **_named("entry", entry),
-            **_named("then", then),
+            **_recorded("event", event),
+            **_recorded("entry", entry),
+            **_recorded("then", then),
             head=heads[0].values["head"],
             body_sha256=heads[0].values["body_sha256"],
             head_at=heads[0].values["at"],
@@ -126,3 +132,9 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | Non
 
 def _named(prefix: str, call: Call[object]) -> dict[str, object]:
     return {f"{prefix}_{name}": value for name, value in call.values.items()}
+
+
+def _recorded(prefix: str, call: Call[object]) -> dict[str, object]:
+    """Without what all have. Values that no statement names count as well: of more than 50,
+    psycopg translates the statement each time."""
+    return {name: v for name, v in _named(prefix, call).items() if name not in _GIVEN}

@@ -143,6 +143,21 @@ _RESOLVED = insert_one(
     actor="%(actor)s",
     at="%(at)s",
 )
+_RESOLVE_UNLESS = f"""
+    WITH resolved AS (
+    UPDATE msh_incident incident
+    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
+    WHERE partner_id = %(partner_id)s AND direction = 'in' AND kind = %(kind)s
+      AND resolved_at IS NULL
+      AND NOT EXISTS (
+        SELECT FROM msh_delivery delivery
+        JOIN msh_inboundmessage message ON message.id = delivery.message_id
+        JOIN msh_inboundlink link ON link.id = message.link_id
+        WHERE link.partner_id = %(partner_id)s AND {{}})
+    RETURNING kind)
+    {_RESOLVED}
+    FROM resolved
+"""
 # First the lock, then RESOLVE_IF_LAST with a snapshot of its own: it must see the deliveries of who
 # held the incident before.
 LOCK_INCIDENT = Statement(
@@ -154,39 +169,8 @@ LOCK_INCIDENT = Statement(
 """,
     Key,
 )
-RESOLVE_IF_LAST = Write(
-    f"""
-    WITH resolved AS (
-    UPDATE msh_incident
-    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
-    WHERE partner_id = %(partner_id)s AND direction = 'in' AND kind = %(kind)s
-      AND resolved_at IS NULL
-      AND NOT EXISTS (
-        SELECT FROM msh_delivery delivery
-        JOIN msh_inboundmessage message ON message.id = delivery.message_id
-        JOIN msh_inboundlink link ON link.id = message.link_id
-        WHERE link.partner_id = %(partner_id)s AND delivery.state = ANY(%(states)s))
-    RETURNING kind)
-    {_RESOLVED}
-    FROM resolved
-"""
-)
+RESOLVE_IF_LAST = Write(_RESOLVE_UNLESS.format("delivery.state = ANY(%(states)s)"))
 # What was rejected before it was opened belonged to an earlier one, which a person resolved.
 RESOLVE_IF_NOT_REJECTED = Write(
-    f"""
-    WITH resolved AS (
-        UPDATE msh_incident incident
-        SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
-        WHERE partner_id = %(partner_id)s AND direction = 'in' AND kind = %(kind)s
-          AND resolved_at IS NULL
-          AND NOT EXISTS (
-            SELECT FROM msh_delivery delivery
-            JOIN msh_inboundmessage message ON message.id = delivery.message_id
-            JOIN msh_inboundlink link ON link.id = message.link_id
-            WHERE link.partner_id = %(partner_id)s AND delivery.id <> %(key)s
-              AND delivery.rejected_at >= incident.opened_at)
-        RETURNING kind)
-    {_RESOLVED}
-    FROM resolved
-"""
+    _RESOLVE_UNLESS.format("delivery.id <> %(key)s AND delivery.rejected_at >= incident.opened_at")
 )

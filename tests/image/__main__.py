@@ -21,6 +21,7 @@ from tests.image.engine import (
     OURS,
     ROOT,
     STANDINS,
+    built_here,
     environment,
     images,
     write_settings,
@@ -40,7 +41,7 @@ PROGRAMS = {
     "openssl": "openssl",
 }
 """Each with its package of Debian; `make engine` installs those that are missing."""
-MIRROR = "http://deb.debian.org/debian"
+RELEASE = "bookworm"
 PIP_SETTINGS = {"index-url", "extra-index-url", "find-links", "trusted-host", "cert", "timeout"}
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 
@@ -85,7 +86,7 @@ def build_base() -> None:
     shutil.rmtree(root, ignore_errors=True)
     print(f"{image}: a stand-in by debootstrap", flush=True)
     packages = "--include=python3,python3-venv,ca-certificates"
-    run("debootstrap", "--variant=minbase", packages, "bookworm", str(root), MIRROR)
+    run("debootstrap", "--variant=minbase", packages, RELEASE, str(root), *mirror())
     for name in ("python", "python3"):
         (root / "usr/local/bin" / name).symlink_to("/usr/bin/python3")
     shutil.rmtree(root / "var/cache/apt")
@@ -95,10 +96,16 @@ def build_base() -> None:
     shutil.rmtree(root)
 
 
+def mirror() -> list[str]:
+    """The one that this machine's apt takes the release from; debootstrap has a default else."""
+    listed = run("apt-get", "indextargets", "--format", "$(REPO_URI)", f"Codename: {RELEASE}")
+    return listed.splitlines()[:1]
+
+
 def base_image() -> str:
     found = re.search(r"^ARG PYTHON=(\S+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
     assert found
-    return f"docker.io/library/python:{found[1]}"
+    return built_here(f"python:{found[1]}")
 
 
 def build_standin(name: str, image: str) -> None:

@@ -14,16 +14,15 @@ OURS = "msh"
 
 
 def images() -> Mapping[str, str]:
-    """Of docker/compose.yml: `msh`, `postgres`, ... and their whole names, as Docker reads them."""
+    """Of docker/compose.yml: `msh`, `postgres`, ... and the names under which Podman keeps them."""
     services = yaml.safe_load((ROOT / "docker" / "compose.yml").read_text())["services"]
     named = {service["image"] for service in services.values()}
-    return {name.rpartition("/")[2].partition(":")[0]: _whole(name) for name in sorted(named)}
+    return {name.rpartition("/")[2].partition(":")[0]: built_here(name) for name in sorted(named)}
 
 
-def _whole(name: str) -> str:
-    if name.startswith(f"{OURS}:"):
-        return f"localhost/{name}"  # where Podman keeps what it builds
-    return f"docker.io/{name}" if "/" in name else f"docker.io/library/{name}"
+def built_here(name: str) -> str:
+    """Podman and Buildah find it by `name` alone, before any registry."""
+    return f"localhost/{name}"
 
 
 def write_settings() -> None:

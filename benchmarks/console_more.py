@@ -64,14 +64,19 @@ _COUNTED = """
                                 sent, received, bytes_out, bytes_in, retries, duplicates, failed,
                                 rejected, delivery_failures, in_doubt)
     SELECT unit, date_trunc(unit, now(), 'UTC') - number * ('1 ' || unit)::interval, partner_id,
-           agreement.id, 20, 20, 0, 20, 40960, 40960, 1, 1, 0, 0, 0, 0
-    FROM partners_agreement agreement
-    CROSS JOIN (SELECT 'hour' AS unit, generate_series(0, 8 * 24 - 1) AS number
-                UNION ALL SELECT 'day', generate_series(0, 89)) period
+           agreement_id, times, times, 0, times, 2048 * times, 2048 * times, times / 20, times / 20,
+           0, 0, 0, 0
+    FROM (SELECT partner_id, id AS agreement_id, 1 AS of FROM partners_agreement
+          UNION ALL SELECT NULL, NULL, count(*) FROM partners_agreement) counted
+    CROSS JOIN (SELECT 'hour' AS unit, 1 AS hours, generate_series(0, 8 * 24 - 1) AS number
+                UNION ALL SELECT 'day', 24, generate_series(0, 90)
+                UNION ALL SELECT 'week', 168, generate_series(0, 13)) period
+    CROSS JOIN LATERAL (SELECT 20 * of * hours AS times) busy
 """
 _TIMES = """
     INSERT INTO msh_acknowledgementtime (slot_id, bucket, number)
-    SELECT id, bucket, 10 FROM msh_statistics CROSS JOIN (VALUES (30), (60)) AS of (bucket)
+    SELECT id, bucket, acknowledged / 2
+    FROM msh_statistics CROSS JOIN (VALUES (30), (60)) AS of (bucket)
 """
 _SUSPENSIONS = """
     INSERT INTO msh_suspension (partner_id, began_at, ended_at)

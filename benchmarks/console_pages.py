@@ -99,6 +99,7 @@ def _rest() -> dict[str, str]:
         "incidents": _list("incident"),
         "incident": _page("incident", Incident.objects.filter(resolved_at=None).latest("pk").pk),
         "statistics, 24 h": reverse("statistics") + "?period=24h",
+        "statistics, 7 days": reverse("statistics") + "?period=7d",
         "statistics, 90 days": reverse("statistics") + "?period=90d",
         "statistics, partner": reverse("statistics")
         + f"?period=30d&partner={suspended.partner_id}",

@@ -1044,7 +1044,7 @@ class Migration(migrations.Migration):
             name='Statistics',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('unit', models.CharField(choices=[('hour', 'Hour'), ('day', 'Day')], max_length=4)),
+                ('unit', models.CharField(choices=[('hour', 'Hour'), ('day', 'Day'), ('week', 'Week')], max_length=4)),
                 ('begins', models.DateTimeField()),
                 ('submitted', models.BigIntegerField(default=0)),
                 ('acknowledged', models.BigIntegerField(default=0)),
@@ -1060,7 +1060,7 @@ class Migration(migrations.Migration):
                 ('in_doubt', models.BigIntegerField(default=0)),
                 ('last_acknowledged_at', models.DateTimeField(blank=True, null=True)),
                 ('agreement', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='partners.agreement')),
-                ('partner', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.partner')),
+                ('partner', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='partners.partner')),
             ],
             options={
                 'verbose_name_plural': 'statistics',

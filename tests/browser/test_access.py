@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -130,13 +131,13 @@ def count_something(agreement: Agreement, now: datetime) -> None:
     StatisticsProgress.objects.update_or_create(pk=1, defaults={"up_to": now})
     partner = agreement.partner
     Suspension.objects.get_or_create(partner=partner, defaults={"began_at": now})
-    for unit in Unit:
-        counts = {"acknowledged": 3, "received": 2, "retries": 1, "in_doubt": 1}
+    counts = {"acknowledged": 3, "received": 2, "retries": 1, "in_doubt": 1}
+    for unit, of in product(Unit, ((partner, agreement), (None, None))):
         slot, _ = Statistics.objects.get_or_create(
             unit=unit,
             begins=now.replace(hour=0),
-            partner=partner,
-            agreement=agreement,
+            partner=of[0],
+            agreement=of[1],
             defaults=counts,
         )
         AcknowledgementTime.objects.get_or_create(slot=slot, bucket=30, defaults={"number": 3})

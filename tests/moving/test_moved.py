@@ -210,15 +210,20 @@ def test_statistics_count_once_what_comes_back(world: World, tmp_path: Path, the
     first, back = tmp_path / "first.zip", tmp_path / "back.zip"
     change_link.suspend(world.there, ANN)
     collect_all()
-    assert submitted() == 1
+    assert submitted() == [1, 1]
     move_partner.export(world.there, first, "b", ANN)
     with there():
         move_partner.load(first, ANN)
         move_partner.export(Partner.objects.get(name=world.there.name), back, "a", ANN)
     move_partner.load(back, ANN)
     collect_all()
-    assert submitted() == 1
+    assert submitted() == [1, 1]
 
 
-def submitted() -> int:
-    return sum(Statistics.objects.filter(unit="day").values_list("submitted", flat=True))
+def submitted() -> list[int]:
+    """Of the partners, and of the whole MSH."""
+    days = Statistics.objects.filter(unit="day")
+    return [
+        sum(days.filter(partner__isnull=whole).values_list("submitted", flat=True))
+        for whole in (False, True)
+    ]

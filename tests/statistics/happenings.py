@@ -34,8 +34,8 @@ COUNTED = (
     *("submitted", "acknowledged", "sent", "received", "bytes_out", "bytes_in", "retries"),
     *("duplicates", "failed", "rejected", "delivery_failures", "in_doubt"),
 )
-Key = tuple[str, datetime, int, int | None]
-"""Unit, beginning, partner, agreement."""
+Key = tuple[str, datetime, int | None, int | None]
+"""Unit, beginning, partner, agreement; without the last two: the whole MSH."""
 
 
 @dataclass
@@ -162,8 +162,11 @@ def expected(cast: Cast) -> dict[Key, Counter[str]]:
 def _keys(at: datetime, partner_id: int, agreement_id: int) -> Iterator[Key]:
     local = at.astimezone(ZoneInfo(settings.TIME_ZONE))
     hour = local.replace(minute=0, second=0, microsecond=0)
-    yield ("hour", hour.astimezone(UTC), partner_id, agreement_id)
-    yield ("day", hour.replace(hour=0).astimezone(UTC), partner_id, agreement_id)
+    day = hour.replace(hour=0)
+    monday = day - timedelta(days=day.weekday())
+    for unit, begins in (("hour", hour), ("day", day), ("week", monday)):
+        yield (unit, begins.astimezone(UTC), partner_id, agreement_id)
+        yield (unit, begins.astimezone(UTC), None, None)
 
 
 def counted() -> dict[Key, Counter[str]]:
@@ -177,7 +180,7 @@ def counted() -> dict[Key, Counter[str]]:
 
 
 def times(unit: Unit = Unit.DAY) -> dict[tuple[int | None, int], int]:
-    """Acknowledgement times by agreement and bucket."""
+    """Acknowledgement times by agreement and bucket; None: of the whole MSH."""
     found: Counter[tuple[int | None, int]] = Counter()
     for slot in Statistics.objects.filter(unit=unit):
         for one in slot.times.all():

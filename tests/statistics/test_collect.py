@@ -44,7 +44,7 @@ RESUMED = {"subject": "link", "direction": "out", "from_state": "suspended"}
 @pytest.fixture(autouse=True)
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever day it is: these tests have a date of their own."""
-    monkeypatch.setattr(collecting, "KEPT", {Unit.HOUR: YEARS, Unit.DAY: YEARS})
+    monkeypatch.setattr(collecting, "KEPT", dict.fromkeys(Unit, YEARS))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -62,7 +62,8 @@ def test_counts_are_those_of_the_raw_tables(
         collect_all()
     assert counted() == expected(cast)
     acknowledged = sum(counts["acknowledged"] for key, counts in counted().items())
-    assert sum(times(Unit.HOUR).values()) == sum(times().values()) == acknowledged / 2 > 0
+    assert len({sum(times(unit).values()) for unit in Unit}) == 1
+    assert sum(times().values()) == acknowledged / len(Unit) > 0
 
 
 def crashes(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
@@ -96,7 +97,7 @@ def test_nothing_is_counted_before_it_has_settled(cast: Cast) -> None:
     taken = StatisticsProgress.objects.get().next_at
     settle()
     collect()
-    assert [counts["duplicates"] for counts in counted().values()] == [2, 2]
+    assert [counts["duplicates"] for counts in counted().values()] == [2] * 6
     assert taken is not None
     assert counted_up_to() == taken - collecting.SETTLED
 
@@ -121,7 +122,7 @@ def test_row_that_is_committed_late_is_counted(cast: Cast) -> None:
             assert StatisticsProgress.objects.get().fence is not None
             assert counted() == {}
     wait_until(lambda: collect() or counted())
-    assert [counts["duplicates"] for counts in counted().values()] == [2, 2]
+    assert [counts["duplicates"] for counts in counted().values()] == [2] * 6
 
 
 def _conninfo() -> str:
@@ -138,7 +139,7 @@ def test_time_to_acknowledgement_is_read_within_the_stated_error(cast: Cast) -> 
         message_id = cast.message(agreement, out=True, size=1, at=sent)
         cast.happened(agreement, NOON, message_id=message_id, **ACKNOWLEDGED)
     collect_all()
-    numbers = {bucket: number for (_, bucket), number in times().items()}
+    numbers = {bucket: number for (of, bucket), number in times().items() if of is None}
     for place, seconds in enumerate(waited):
         found = histogram.quantile(numbers, (place + 1) / len(waited))
         assert found == pytest.approx(max(seconds, histogram.FIRST), rel=histogram.ERROR + 1e-9)
@@ -150,7 +151,7 @@ def test_message_that_was_rewound_has_no_second_time(cast: Cast) -> None:
     OutboundMessage.objects.update(earlier_attempts=1)
     cast.happened(agreement, NOON + DAY, message_id=message_id, **ACKNOWLEDGED)
     collect_all()
-    assert [counts["acknowledged"] for counts in counted().values()] == [1, 1]
+    assert [counts["acknowledged"] for counts in counted().values()] == [1] * 6
     assert times() == {}
 
 
@@ -177,9 +178,9 @@ def test_what_is_older_than_it_is_kept_goes(cast: Cast, monkeypatch: pytest.Monk
     cast.happened(cast.agreements[0], NOON, message_id=message_id, **ACKNOWLEDGED)
     collect_all()
     assert times(Unit.HOUR)
-    monkeypatch.setattr(collecting, "KEPT", {Unit.HOUR: HOUR, Unit.DAY: YEARS})
+    monkeypatch.setattr(collecting, "KEPT", {Unit.HOUR: HOUR, Unit.DAY: YEARS, Unit.WEEK: YEARS})
     collect_all()
-    assert set(Statistics.objects.values_list("unit", flat=True)) == {"day"}
+    assert set(Statistics.objects.values_list("unit", flat=True)) == {"day", "week"}
     assert times()
 
 

@@ -14,13 +14,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.admin.framework import markup
 from msh.admin.framework.downloads import csv_lines
 from msh.admin.statistics import page as statistics_page
 from msh.flows.operations.statistics import periods
 from msh.flows.operations.statistics.report import report_of
 from msh.flows.operations.statistics.words import duration_text, seconds_text
-from msh.models import StatisticsProgress
+from msh.models import History, StatisticsProgress
 from msh.store.statistics import read
+from msh.store.statistics.span import Span
+from partners.models import Agreement, Partner
 from tests.admin.conftest import client_of
 from tests.api.conftest import Tokens, token
 
@@ -109,13 +112,50 @@ def test_partner_page_shows_the_last_day(busy: Cast, viewer: Client) -> None:
     assert not any(one.title.startswith("Last 24") for one in page.context["tables"])
 
 
+def test_partner_that_was_removed_stays_in_the_figures_of_all(busy: Cast, viewer: Client) -> None:
+    """And the lines of the table add up to them."""
+    gone = Partner.objects.create(name="gone", uri="http://gone.example/")
+    agreement = Agreement(partner=gone)
+    now = timezone.now() - timedelta(minutes=1)
+    for event in ("DuplicateArrived", "MessageArrived"):
+        busy.happened(agreement, now, direction="in", to_state="accepted", event=event)
+    collect_all()
+    History.objects.filter(partner=gone).delete()  # nothing else of it is kept
+    key, _ = gone.pk, gone.delete()
+    page = viewer.get(f"{PAGE}?period=90d")
+    (table,) = page.context["tables"]
+    assert [row[2] for row in table.rows] == ["1", "0", "1"]
+    assert (table.rows[-1][0], table.rows[-1][7]) == ("Partners removed since", "1")
+    assert [value for _, value, _ in page.context["figures"][:2]] == ["2", "2"]
+    assert viewer.get(f"{PAGE}?partner={key}&period=90d").status_code == 404
+    assert viewer.get(reverse("statistics_report", args=[key, 2026, 1])).status_code == 404
+    listed = json.loads(viewer.get(PAGE, {"format": "json", "period": "90d"}).content)
+    assert [one["partner"] for one in listed["partners"]] == ["pa", "pb"]
+
+
+@pytest.mark.parametrize("period", periods.PERIODS)
+def test_partner_without_traffic(busy: Cast, viewer: Client, period: str) -> None:
+    idle = Partner.objects.create(name="idle", uri="http://idle.example/")
+    at = {"partner": str(idle.pk), "period": period}
+    page = viewer.get(PAGE, at)
+    by_agreement, suspensions = page.context["tables"]
+    assert (by_agreement.rows, suspensions.rows) == ([], [])
+    assert {value for _, value, _ in page.context["figures"]} == {"0", markup.DASH}
+    assert json.loads(viewer.get(PAGE, at | {"format": "json"}).content)["partners"] == []
+    answer: Any = viewer.get(PAGE, at | {"format": "csv"})
+    assert len(answer.getvalue().decode().splitlines()) == 1
+    report = report_of(idle, timezone.now().year, timezone.now().month)
+    assert "idle acknowledged no messages from us.\n" in report.text()
+    assert "We received no messages from idle.\n" in report.text()
+
+
 def test_page_reads_the_times_of_those_that_it_shows(
     busy: Cast, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
     times = read.times
 
-    def watched(span: read.Span, partner_ids: Sequence[int]) -> Any:
+    def watched(span: Span, partner_ids: Sequence[int]) -> Any:
         asked.append(partner_ids)
         return times(span, partner_ids)
 

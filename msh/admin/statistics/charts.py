@@ -10,7 +10,8 @@ from django.utils import timezone
 from msh.flows.operations.statistics.periods import slots
 from msh.flows.operations.statistics.words import seconds_text
 from msh.models import Unit
-from msh.store.statistics.read import Figures, Span
+from msh.store.statistics.read import Figures
+from msh.store.statistics.span import Span
 
 WIDTH, HEIGHT = 600, 140
 """Of the plot, in SVG units."""

@@ -26,7 +26,8 @@ from msh.models import Unit
 from msh.store.snapshot import snapshot
 from msh.store.statistics import histogram, read
 from msh.store.statistics.collect import counted_up_to
-from msh.store.statistics.read import Figures, Span
+from msh.store.statistics.read import Counts, Figures
+from msh.store.statistics.span import Span
 from partners.models import Partner
 
 from . import charts
@@ -130,7 +131,7 @@ def _shown(asked: Asked, span: Span, listed: Sequence[OfPartner]) -> dict[str, o
         "charts": _charts(span, charts.of_time(span, points)),
         "tables": [_by_agreement(listed), _suspensions(listed, span)]
         if asked.partner
-        else [_by_partner(asked, listed)],
+        else [_by_partner(asked, listed, whole)],
         "others": max(len(listed) - MOST, 0),
         "csv": asked.url(format="csv"),
         "json": asked.url(format="json"),
@@ -220,8 +221,8 @@ _HEADERS = (
 )
 
 
-def _by_partner(asked: Asked, listed: Sequence[OfPartner]) -> Table:
-    rows = [
+def _by_partner(asked: Asked, listed: Sequence[OfPartner], whole: Figures) -> Table:
+    rows: list[tuple[object, ...]] = [
         (
             format_html(
                 '<a href="{}" class="text-link"><bdi>{}</bdi></a>',
@@ -232,6 +233,9 @@ def _by_partner(asked: Asked, listed: Sequence[OfPartner]) -> Table:
         )
         for one in listed[:MOST]
     ]
+    removed = whole.counts - read.total(one.figures for one in listed).counts
+    if removed != Counts():
+        rows.append(("Partners removed since", *_cells(Figures(removed))))
     headers = ("Partner", *_HEADERS)
     return Table("By partner", headers, rows, "Nothing happened in this time.")
 

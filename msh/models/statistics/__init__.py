@@ -1,5 +1,6 @@
-"""What happened with each partner and agreement, by hour and by day: counted once from the history
-and the attempts, so that no page counts millions. `msh.store.statistics` alone writes it."""
+"""What happened with each partner and agreement, by hour, day and week: counted once from the
+history and the attempts, so that no page counts millions. `msh.store.statistics` alone writes it.
+"""
 
 from django.db import models
 from django.db.models import Q
@@ -10,10 +11,13 @@ class Unit(models.TextChoices):
 
     HOUR = "hour"
     DAY = "day"
+    WEEK = "week"
+    """From Monday on. Long times are summed from weeks: see `msh.store.statistics.span`."""
 
 
 class Statistics(models.Model):
-    """One hour or day of one agreement, in the time zone of the settings, from its beginning.
+    """One hour, day or week of one agreement, in the time zone of the settings, from its beginning;
+    without partner and agreement: of the whole MSH.
 
     `sent`: BestEffort, which nobody acknowledges. `failed`: messages that we gave up or cancelled.
     `rejected`: messages that an application refused. `delivery_failures`: attempts at a consumer.
@@ -25,6 +29,8 @@ class Statistics(models.Model):
     partner = models.ForeignKey(
         "partners.Partner",
         on_delete=models.CASCADE,
+        null=True,
+        blank=True,
         related_name="+",
         db_index=False,
         db_constraint=False,
@@ -68,7 +74,7 @@ class Statistics(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.partner}, {self.unit} of {self.begins:%Y-%m-%d %H:%M}"
+        return f"{self.partner or 'all partners'}, {self.unit} of {self.begins:%Y-%m-%d %H:%M}"
 
 
 class AcknowledgementTime(models.Model):

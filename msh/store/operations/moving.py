@@ -29,6 +29,7 @@ from msh.models import (
     PartyEvent,
     Signal,
 )
+from msh.store.statistics.remove import remove_statistics
 from partners.models import Agreement, Credential, Partner
 
 CHUNK = 1 << 20
@@ -174,13 +175,7 @@ def remove(partner: int) -> None:
                 f"CREATE TEMP TABLE gone_{table.name} ON COMMIT DROP AS"
                 f" {rows.format(partner=int(partner))}"
             )
-        # All that comes back is counted again.
-        cursor.execute(
-            "DELETE FROM msh_acknowledgementtime WHERE slot_id IN"
-            f" (SELECT id FROM msh_statistics WHERE {_OF})".format(partner=int(partner))
-        )
-        for name in ("msh_statistics", "msh_suspension"):
-            cursor.execute(f"DELETE FROM {name} WHERE {_OF}".format(partner=int(partner)))
+        remove_statistics(partner)  # all that comes back is counted again
         cursor.execute(f"DELETE FROM msh_operatornotice WHERE {_OF}".format(partner=int(partner)))
         for table in reversed(TABLES):
             rows = MOVED[table.model].format(partner=int(partner))

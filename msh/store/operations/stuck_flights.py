@@ -54,7 +54,7 @@ _UNMOVED = Statement(
     SELECT partner_id, at, under_way FROM unmoved
     WHERE partner_id NOT IN (
         SELECT partner_id FROM msh_statistics
-        WHERE unit = 'day'
+        WHERE unit = 'day' AND partner_id IS NOT NULL
           AND begins > statement_timestamp() - %(seconds)s * interval '1 second' - interval '2 days'
           AND last_acknowledged_at >= statement_timestamp() - %(seconds)s * interval '1 second')
       AND partner_id NOT IN (

@@ -27,7 +27,11 @@ BATCHES = 40
 """In one run: a backlog is counted by many runs."""
 SETTLED = timedelta(seconds=90)
 """A repetition is counted in a row of the same minute."""
-KEPT = {Unit.HOUR: timedelta(days=8), Unit.DAY: timedelta(days=400)}
+KEPT = {
+    Unit.HOUR: timedelta(days=8),
+    Unit.DAY: timedelta(days=400),
+    Unit.WEEK: timedelta(days=400),
+}
 """The last week by the hour, and whole months for reports of a year ago."""
 
 

@@ -1,4 +1,4 @@
-"""What is counted, and how far: each batch is added to the hours and days that it belongs to."""
+"""What is counted, and how far: each batch is added to its hours, days and weeks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,7 +96,11 @@ FIND_LAST = Statement(
     Last,
 )
 
-_UNITS = "(VALUES ('hour'), ('day')) AS of (unit)"
+# Each counts in the rows of its hour, day and week: of its partner, and of the whole MSH.
+_SLOTS = """
+    (VALUES ('hour'), ('day'), ('week')) AS of (unit)
+    CROSS JOIN (VALUES (true), (false)) AS whole (msh)
+"""
 
 # The definitions of sent (acknowledged), received, retries and duplicates are those of msh_traffic.
 # One probe of a unique index for each row: LIMIT 1 leaves the planner no other way.
@@ -139,12 +143,18 @@ COUNT_HISTORY = Write(f"""
             WHERE link_id = (SELECT id FROM msh_inboundlink WHERE partner_id = entry.partner_id)
               AND message_id = entry.message_id LIMIT 1) theirs ON entry.direction = 'in'
         WHERE entry.what IS NOT NULL),
+    placed AS MATERIALIZED (
+        SELECT unit, date_trunc(unit, at, %(zone)s) AS begins,
+               CASE WHEN NOT whole.msh THEN partner_id END AS partner_id,
+               CASE WHEN NOT whole.msh THEN agreement_id END AS agreement_id,
+               at, what, times, size, seconds
+        FROM counted CROSS JOIN {_SLOTS}),
     slot AS (
         INSERT INTO msh_statistics AS slot
             (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
              bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures,
              in_doubt, last_acknowledged_at)
-        SELECT unit, date_trunc(unit, at, %(zone)s) AS begins, partner_id, agreement_id,
+        SELECT unit, begins, partner_id, agreement_id,
                count(*) FILTER (WHERE what = 'submitted'),
                count(*) FILTER (WHERE what = 'acknowledged'),
                count(*) FILTER (WHERE what = 'sent'),
@@ -158,7 +168,7 @@ COUNT_HISTORY = Write(f"""
                count(*) FILTER (WHERE what = 'delivery failed'),
                count(*) FILTER (WHERE what = 'in_doubt'),
                max(at) FILTER (WHERE what = 'acknowledged')
-        FROM counted CROSS JOIN {_UNITS}
+        FROM placed
         GROUP BY unit, begins, partner_id, agreement_id
         ON CONFLICT ON CONSTRAINT statistics_once DO UPDATE
         SET submitted = slot.submitted + EXCLUDED.submitted,
@@ -181,10 +191,10 @@ COUNT_HISTORY = Write(f"""
                 ELSE LEAST(%(buckets)s - 1, 1 + floor(ln(seconds / %(first)s) / ln(%(growth)s)))
            END::int AS bucket,
            count(*)
-    FROM counted JOIN slot
-      ON slot.partner_id = counted.partner_id
-     AND slot.agreement_id IS NOT DISTINCT FROM counted.agreement_id
-     AND slot.begins = date_trunc(slot.unit, counted.at, %(zone)s)
+    FROM placed JOIN slot
+      ON slot.unit = placed.unit AND slot.begins = placed.begins
+     AND COALESCE(slot.partner_id, 0) = COALESCE(placed.partner_id, 0)
+     AND COALESCE(slot.agreement_id, 0) = COALESCE(placed.agreement_id, 0)
     WHERE seconds IS NOT NULL
     GROUP BY slot.id, 2
     ON CONFLICT (slot_id, bucket) DO UPDATE SET number = known.number + EXCLUDED.number
@@ -194,16 +204,18 @@ COUNT_ATTEMPTS = Write(f"""
     INSERT INTO msh_statistics AS slot
         (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
          bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures, in_doubt)
-    SELECT unit, date_trunc(unit, claimed_at, %(zone)s) AS begins, message.partner_id,
-           message.agreement_id, 0, 0, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0
+    SELECT unit, date_trunc(unit, claimed_at, %(zone)s) AS begins,
+           CASE WHEN NOT whole.msh THEN message.partner_id END AS of_partner,
+           CASE WHEN NOT whole.msh THEN message.agreement_id END AS of_agreement,
+           0, 0, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0
     FROM msh_attempt attempt
     CROSS JOIN LATERAL (
         SELECT (SELECT partner_id FROM msh_outboundlink WHERE id = link_id) AS partner_id,
                agreement_id
         FROM msh_outboundmessage WHERE id = attempt.message_id LIMIT 1) message
-    CROSS JOIN {_UNITS}
+    CROSS JOIN {_SLOTS}
     WHERE attempt.id > %(attempt_id)s AND attempt.id <= %(last)s AND attempt.number > 1
-    GROUP BY unit, begins, message.partner_id, message.agreement_id
+    GROUP BY unit, begins, of_partner, of_agreement
     ON CONFLICT ON CONSTRAINT statistics_once DO UPDATE
     SET retries = slot.retries + EXCLUDED.retries
 """)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
-from msh.models import Unit
 from msh.store.engine import Statement, run
 
 from .histogram import quantile
+from .span import Span, pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,9 @@ class Counts:
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, n) + getattr(other, n) for n in COUNTED))
 
+    def __sub__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, n) - getattr(other, n) for n in COUNTED))
+
 
 COUNTED = tuple(one.name for one in fields(Counts))
 
@@ -61,19 +64,6 @@ class Figures:
 
 def total(figures: Iterable[Figures]) -> Figures:
     return sum(figures, Figures())
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Whole hours or days from `begin` on; `end` is a time within the last one."""
-
-    unit: Unit
-    begin: datetime
-    end: datetime
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        return {"unit": self.unit.value, "begin": self.begin, "end": self.end}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +111,36 @@ class Down:
 
 
 _COUNTS = ", ".join(f"sum({name})::bigint AS {name}" for name in COUNTED)
-_OF = """
-    slot.unit = %(unit)s AND slot.begins >= %(begin)s AND slot.begins < %(end)s
-    AND (%(partner_ids)s::bigint[] IS NULL OR slot.partner_id = ANY(%(partner_ids)s))
+# OFFSET 0: a search of the index for each piece, instead of one read of all that there is.
+_PIECES = """
+    unnest(%(units)s::text[], %(begins)s::timestamptz[], %(ends)s::timestamptz[])
+        AS piece (unit, begins, ends)
+    CROSS JOIN LATERAL (
+        SELECT * FROM msh_statistics
+        WHERE unit = piece.unit AND begins >= piece.begins AND begins < piece.ends
+          AND partner_id IS NOT NULL
+          AND (%(partner_ids)s::bigint[] IS NULL OR partner_id = ANY(%(partner_ids)s))
+        OFFSET 0) slot
 """
 _SUMS = Statement(
-    f"""
-    SELECT partner_id, agreement_id, {_COUNTS} FROM msh_statistics slot WHERE {_OF}
-    GROUP BY partner_id, agreement_id
-    """,
+    f"SELECT partner_id, agreement_id, {_COUNTS} FROM {_PIECES} GROUP BY partner_id, agreement_id",
     _Sums,
 )
 _TIMES = Statement(
     f"""
     SELECT slot.partner_id, slot.agreement_id, time.bucket, sum(time.number)::bigint AS number
-    FROM msh_statistics slot JOIN msh_acknowledgementtime time ON time.slot_id = slot.id
-    WHERE {_OF} GROUP BY slot.partner_id, slot.agreement_id, time.bucket
+    FROM {_PIECES} JOIN msh_acknowledgementtime time ON time.slot_id = slot.id
+    GROUP BY slot.partner_id, slot.agreement_id, time.bucket
     """,
     _Times,
 )
+
+# The rows of the whole MSH are those without a partner.
+_OF = """
+    slot.unit = %(unit)s AND slot.begins >= %(begin)s AND slot.begins < %(end)s
+    AND CASE WHEN %(partner_ids)s::bigint[] IS NULL THEN slot.partner_id IS NULL
+             ELSE slot.partner_id = ANY(%(partner_ids)s) END
+"""
 _SERIES = Statement(
     f"SELECT begins, {_COUNTS} FROM msh_statistics slot WHERE {_OF} GROUP BY begins", _Point
 )
@@ -167,13 +168,13 @@ Key = tuple[int, int | None]
 
 def counts(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Counts]:
     """Of every agreement that had something; None: of all partners."""
-    (rows,) = run(_SUMS(**span.parameters, partner_ids=_array(partner_ids)))
+    (rows,) = run(_SUMS(**_parameters(span, partner_ids)))
     return {(row.partner_id, row.agreement_id): _counts(row) for row in rows}
 
 
 def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Mapping[int, int]]:
     """Acknowledgements by bucket. There are many rows of them: ask for those that are shown."""
-    (rows,) = run(_TIMES(**span.parameters, partner_ids=_array(partner_ids)))
+    (rows,) = run(_TIMES(**_parameters(span, partner_ids)))
     found: dict[Key, dict[int, int]] = {}
     for row in rows:
         found.setdefault((row.partner_id, row.agreement_id), {})[row.bucket] = row.number
@@ -181,7 +182,8 @@ def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Map
 
 
 def series(span: Span, partner_ids: Sequence[int] | None = None) -> dict[datetime, Figures]:
-    """By the beginning of each hour or day in which something happened."""
+    """By the beginning of each hour or day in which something happened. None: of the whole MSH,
+    partners that were removed since included."""
     given = {**span.parameters, "partner_ids": _array(partner_ids)}
     points, times = run(_SERIES(**given), _SERIES_TIMES(**given))
     by_begin: dict[datetime, dict[int, int]] = {}
@@ -195,6 +197,16 @@ def downs(
 ) -> Sequence[Down]:
     (rows,) = run(_DOWN(begin=begin, end=end, partner_ids=_array(partner_ids)))
     return rows
+
+
+def _parameters(span: Span, partner_ids: Sequence[int] | None) -> dict[str, object]:
+    of = pieces(span)
+    return {
+        "units": [one.unit.value for one in of],
+        "begins": [one.begin for one in of],
+        "ends": [one.end for one in of],
+        "partner_ids": _array(partner_ids),
+    }
 
 
 def _counts(row: Counts) -> Counts:

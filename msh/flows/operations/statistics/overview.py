@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from msh.store.statistics import read
-from msh.store.statistics.read import COUNTED, Down, Figures, Span
+from msh.store.statistics.read import COUNTED, Down, Figures
+from msh.store.statistics.span import Span
 from partners.models import Agreement, Partner
 
 QUANTILES = (50, 95, 99)

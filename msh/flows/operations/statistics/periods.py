@@ -5,12 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.conf import settings
-
 from msh.models import Unit
-from msh.store.statistics.read import Span
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+from msh.store.statistics.span import DAY, HOUR, Span, beginning, zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +28,33 @@ FIRST = "24h"
 
 
 def span_of(period: Period, up_to: datetime) -> Span:
-    return Span(period.unit, _beginning(period.unit, up_to - period.length), up_to)
+    return Span(period.unit, beginning(period.unit, up_to - period.length), up_to)
 
 
 def month(year: int, number: int) -> Span:
     """Raises ValueError for a month that the calendar does not have."""
-    begin = datetime(year, number, 1, tzinfo=_zone())
-    after = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=_zone())
+    begin = datetime(year, number, 1, tzinfo=zone())
+    after = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=zone())
     return Span(Unit.DAY, begin, after)
 
 
 def month_before(at: datetime) -> tuple[int, int]:
     """Year and number of the last month that is over."""
-    last = at.astimezone(_zone()).replace(day=1) - DAY
+    last = at.astimezone(zone()).replace(day=1) - DAY
     return last.year, last.month
 
 
 def slots(span: Span) -> Iterator[datetime]:
-    """The beginnings of its hours or days. A day may have 23 or 25 hours."""
-    begin = span.begin.astimezone(_zone())
+    """The beginnings of its hours or days, as their rows have them. A day may have 23 or 25
+    hours."""
+    begin = span.begin.astimezone(zone())
     if span.unit is Unit.HOUR:
         utc = begin.astimezone(ZoneInfo("UTC"))
         while utc < span.end:
-            yield utc.astimezone(_zone())
+            yield utc.astimezone(zone())
             utc += HOUR
         return
     while begin < span.end:
-        yield begin
+        # Where clocks are set back to midnight, the row of the day has the second one.
+        yield max(begin, begin.replace(fold=1), key=datetime.timestamp)
         begin += DAY  # of the wall clock
-
-
-def _beginning(unit: Unit, at: datetime) -> datetime:
-    local = at.astimezone(_zone()).replace(minute=0, second=0, microsecond=0)
-    return local if unit is Unit.HOUR else local.replace(hour=0)
-
-
-def _zone() -> ZoneInfo:
-    return ZoneInfo(settings.TIME_ZONE)

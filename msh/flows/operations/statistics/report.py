@@ -13,6 +13,7 @@ from django.utils import timezone
 from msh.store.statistics import histogram, read
 from msh.store.statistics.collect import counted_up_to
 from msh.store.statistics.read import Counts, Figures
+from msh.store.statistics.span import Span
 from partners.models import Partner
 
 from . import periods
@@ -77,7 +78,7 @@ def report_of(partner: Partner, year: int, number: int) -> Report:
     month = periods.month(year, number)
     up_to = counted_up_to()
     end = min(up_to, month.end) if up_to else month.begin
-    span = read.Span(month.unit, month.begin, max(end, month.begin))
+    span = Span(month.unit, month.begin, max(end, month.begin))
     of = next(iter(overview(span, [partner.pk])), OfPartner(partner, Figures(), (), ()))
     before = periods.month(*periods.month_before(month.begin))
     earlier = next(iter(overview(before, [partner.pk])), None)
@@ -109,9 +110,7 @@ def send(report: Report, to: Sequence[str]) -> None:
     mail.send()
 
 
-def _sentences(
-    of: OfPartner, span: read.Span, earlier: OfPartner | None, before: read.Span
-) -> Iterator[str]:
+def _sentences(of: OfPartner, span: Span, earlier: OfPartner | None, before: Span) -> Iterator[str]:
     name, counts = _name(of.partner), of.figures.counts
     yield from _volume(name, counts, earlier, f"{before.begin:%B}")
     times = [of.figures.within(percent / 100) for percent in QUANTILES]
@@ -135,15 +134,15 @@ def _volume(name: str, counts: Counts, earlier: OfPartner | None, month: str) ->
     out = f" In {month} it was {was.acknowledged:,}." if was else ""
     into = f" In {month} it was {was.received:,}." if was else ""
     taken, got = (count_text(n, "message") for n in (counts.acknowledged, counts.received))
-    yield f"{name} acknowledged {taken} from us ({_size(counts.bytes_out)}).{out}"
+    yield f"{name} acknowledged {taken} from us{_size(counts.bytes_out)}.{out}"
     if counts.sent:
         yield (
             f"We sent {count_text(counts.sent, 'message')} that are not acknowledged by agreement."
         )
-    yield f"We received {got} from {name} ({_size(counts.bytes_in)}).{into}"
+    yield f"We received {got} from {name}{_size(counts.bytes_in)}.{into}"
 
 
-def _suspension(of: OfPartner, span: read.Span) -> str:
+def _suspension(of: OfPartner, span: Span) -> str:
     down, length = time_down(of.downs, span.begin, span.end), read.length(span.begin, span.end)
     if not of.downs or not length:
         return "Sending was never suspended."
@@ -179,10 +178,11 @@ def _name(partner: Partner) -> str:
 
 
 def _size(count: int) -> str:
-    return filesizeformat(count).replace("\xa0", " ")
+    """In parentheses; nothing of nothing."""
+    return f" ({filesizeformat(count)})".replace("\xa0", " ") if count else ""
 
 
-def _days(span: read.Span, found: dict[datetime, Figures]) -> list[Day]:
+def _days(span: Span, found: dict[datetime, Figures]) -> list[Day]:
     listed = [(begin, found.get(begin.astimezone(UTC), Figures())) for begin in periods.slots(span)]
     volumes = [one.counts.volume for _, one in listed]
     top = max([*volumes, 1])

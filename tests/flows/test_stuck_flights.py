@@ -137,6 +137,17 @@ def test_what_is_counted_is_not_read_again(minutes: int, is_stuck: bool) -> None
     assert stuck() == []
 
 
+def test_what_is_counted_of_another_partner_hides_nothing() -> None:
+    """The whole MSH has a row too."""
+    sky, other = queue(), make_sky()
+    last = note_acknowledgment(other, 1)
+    progress = {"next_history_id": last.pk, "next_at": timezone.now(), "fence": 0}
+    StatisticsProgress.objects.create(pk=1, **progress)
+    collect()
+    assert Statistics.objects.filter(partner=None).exists()
+    assert stuck() == [sky.partner.pk]
+
+
 def test_the_last_acknowledgment_is_counted_in_its_day() -> None:
     sky = queue()
     days = Statistics.objects.filter(partner=sky.partner, unit="day")

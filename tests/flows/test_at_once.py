@@ -28,7 +28,7 @@ from msh.protocol.message import Payload
 from msh.store.receiving import messages, usual
 from msh.store.receiving.senders import find_sender
 from msh.store.receiving.usual import accept_if_usual
-from msh.store.sending.links import OutboundLinks
+from msh.store.sending.acked import AckedLink
 from msh.transport.job import Job
 from partners.models import Credential, OwnIdentity, Partner, digest_of
 from tests.flows.world import World, make_world
@@ -187,20 +187,20 @@ def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world:
     assert isinstance(first.key, Copy)
     message_id = first.key.message_id
     there = known(world.there.name)
-    lanes, state, _ = OutboundLinks.read_with_sent(there, message_id)
-    assert state == "in_flight"
-    lanes.step(there.pk, AckReceived(message_id))
+    link = AckedLink.read(there, message_id)
+    assert link.sent_state == "in_flight"
+    link.links.step(there.pk, AckReceived(message_id))
     elsewhere(lambda: OutboundLink.objects.get(partner=there).save())
-    before, link = counts(), world.link
-    assert not lanes.write_if_unchanged(there.pk)
+    before, row = counts(), world.link
+    assert not link.write()
     assert counts() == before
-    assert world.link.in_flight_id == link.in_flight_id
+    assert world.link.in_flight_id == row.in_flight_id
     assert states() == ["acknowledged", "in_flight", "queued"]
 
-    lanes, _, _ = OutboundLinks.read_with_sent(there, message_id)
-    lanes.step(there.pk, AckReceived(message_id))
-    assert lanes.write_if_unchanged(there.pk)
-    assert world.link.in_flight_id != link.in_flight_id
+    link = AckedLink.read(there, message_id)
+    link.links.step(there.pk, AckReceived(message_id))
+    assert link.write()
+    assert world.link.in_flight_id != row.in_flight_id
     assert states() == ["acknowledged", "acknowledged", "in_flight"]
 
 

@@ -15,7 +15,7 @@ from msh.protocol.events import AckReceived
 from msh.protocol.kinds import Verdict
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.receiving.senders import find_sender
-from msh.store.sending.links import OutboundLinks
+from msh.store.sending.acked import AckedLink
 
 from .byhand import TRANSMITTED
 from .recovering import ANN, answering, events, numbers, suspend
@@ -200,12 +200,12 @@ def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
     queued = world.submit()
     partner = find_sender(f"Bearer {world.there.name}")
     assert partner is not None
-    lanes, _, _ = OutboundLinks.read_with_sent(partner, first.message_id)
-    lanes.step(partner.pk, AckReceived(first.message_id))
+    link = AckedLink.read(partner, first.message_id)
+    link.links.step(partner.pk, AckReceived(first.message_id))
 
     cancel.cancel(queued, None, ANN)
 
-    assert lanes.write_if_unchanged(partner.pk) is False
+    assert not link.write()
     assert numbers(world) == [("in_flight", 1), ("cancelled", None)]
 
 

@@ -15,7 +15,8 @@ from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.message import Payload
-from msh.store.receiving import remembered, usual
+from msh.store import remembered
+from msh.store.receiving import usual
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route

@@ -33,7 +33,7 @@ BLOCK = 500
 EXCHANGE = {"statements": 25, "round trips": 11, "transactions": 8, "rows": 21}
 """For one reliable message, from its submit to its Acknowledgement, on both sides. Nothing is
 shared with other messages."""
-NEXT = {"statements": 9.5, "round trips": 6.4, "transactions": 6.2, "rows": 18.2}
+NEXT = {"statements": 8.2, "round trips": 5.8, "transactions": 5.6, "rows": 18.2}
 """The same for a message that its predecessor's Acknowledgement has put in flight."""
 SUBMIT = {"statements": 1, "round trips": 1, "transactions": 1, "rows": 3}
 BULK_ROW = {"statements": 0.014, "round trips": 0.014, "transactions": 0.001, "rows": 3}

@@ -70,8 +70,8 @@ def test_both_ways_leave_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         used.extend(call.statement for call in merged)
         return merged
 
-    def guarded(calls: Any, version: str) -> Call[Any] | None:
-        call = if_unchanged(calls, version)
+    def guarded(calls: Any, *proof: Any) -> Call[Any] | None:
+        call = if_unchanged(calls, *proof)
         assert call is None or len(call.values) <= MAX_CACHED_STATEMENT_PARAMS
         used.append(call and call.statement)
         return call
@@ -87,7 +87,7 @@ def test_both_ways_leave_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     } <= set(used)
 
     monkeypatch.setattr(fast_path, "merge", lambda calls: calls)
-    monkeypatch.setattr(fast_path, "if_unchanged", lambda calls, version: None)
+    monkeypatch.setattr(fast_path, "if_unchanged", lambda calls, *proof: None)
     monkeypatch.setattr(receive, "accept_if_usual", lambda partner, message: None)
     slow = rows_of_an_exchange()
 

@@ -33,6 +33,7 @@ from msh.store.receiving.messages import note_unexpected, queue_error, receive_m
 from msh.store.receiving.pairs import require_not_moved
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
 from msh.store.receiving.usual import accept_if_usual
+from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
@@ -166,20 +167,27 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
-    """Twice, for the worker often writes at this very moment how the POST ended."""
-    return any(_try_to_acknowledge(partner, header) for _ in range(2))
+    """By what is remembered; else twice, for the worker often writes at this very moment how the
+    POST ended."""
+    remembered = AckedLink.remembered(partner, header.ref_to_message_id)
+    if remembered and _try_to_acknowledge(partner, header, remembered):
+        return True
+    return any(
+        _try_to_acknowledge(partner, header, AckedLink.read(partner, header.ref_to_message_id))
+        for _ in range(2)
+    )
 
 
-def _try_to_acknowledge(partner: Partner, header: Header) -> bool:
-    links, state, following = OutboundLinks.read_with_sent(partner, header.ref_to_message_id)
+def _try_to_acknowledge(partner: Partner, header: Header, link: AckedLink) -> bool:
+    links = link.links
     flying = links.lane(partner.pk).in_flight if partner.pk in links else None
     if flying is None or flying.message_id != header.ref_to_message_id:
         return False
-    sent = None if state is None else Sent(state)
+    sent = None if link.sent_state is None else Sent(link.sent_state)
     links.step(partner.pk, _ack_event(partner, header, flying.message_id, sent))
-    then = promised.promise(links, partner.pk, following)
+    then = promised.promise(links, partner.pk, link.following)
     reach(CrashPoint.ACK_BEFORE_COMMIT)
-    if not links.write_if_unchanged(partner.pk):
+    if not link.write():
         return False
     reach(CrashPoint.ACK_AFTER_COMMIT)
     wake_up_for(links, [then] if then else [])

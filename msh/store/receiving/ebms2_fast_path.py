@@ -13,6 +13,7 @@ from msh.protocol.ebms.arrival import decide
 from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
+from msh.store.remembered import Remembered
 from partners.models import Partner
 
 from . import message_sql
@@ -28,7 +29,6 @@ from .ebms2_sql import (
 from .message_sql import Accepted
 from .pairs import SIGNAL_HORIZON
 from .receiver_effects import one_payload, payload_columns
-from .remembered import Remembered
 
 
 @dataclass(frozen=True, slots=True)

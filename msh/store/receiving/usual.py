@@ -16,6 +16,7 @@ from msh.protocol.message import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.store import capacity
 from msh.store.engine import Call, run
+from msh.store.remembered import Remembered
 from partners.models import Partner
 
 from . import usual_sql
@@ -23,7 +24,6 @@ from .message_sql import Accepted, InboundRow
 from .messages import postponed
 from .pairs import horizon_of, load_pair, pair_of
 from .receiver_effects import message_columns, one_payload, payload_columns
-from .remembered import Remembered
 
 _Asked = tuple[int, str, str, str, str, str]
 """What an agreement is found by: partner, TPAId, and both parties with their contexts."""

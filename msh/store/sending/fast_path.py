@@ -5,15 +5,27 @@ are the statements of the same names in `link_sql`, `message_sql` and `party_eve
 `tests/store/test_fast_path.py` compares what both ways leave in the tables.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from msh.store.engine import Call, Key, Statement, Write
+from msh.store.engine import Call, Statement, Write
 from msh.store.history import INSERT as INSERT_HISTORY
 from msh.store.history import insert_one, parameters
+from msh.store.partner_columns import PARTNER_IN_VERSION
 
 from . import link_sql, message_sql, party_events
+from .queue_sql import HEAD, VERSION_OF_NEXT
 
 _WRITE_LINK = link_sql.WRITE.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A link as a statement has written it `at` this time, which is the database's: its version."""
+
+    version: str
+    at: datetime
 
 
 CLAIM_ATTEMPT = Write(f"""
@@ -34,8 +46,22 @@ _ONE_TIME = {"partner_id": "%(partner_id)s", "at": "%(done_at)s"}
 """Of all that a statement records."""
 _GIVEN = {f"{prefix}_{name}" for prefix in ("event", "entry", "then") for name in _ONE_TIME}
 
-_IF_UNCHANGED = f"""
-    WITH link AS ({_WRITE_LINK} AND xmin = %(version)s RETURNING id),
+# The message that is next by what this process remembers is still the head of the queue, and
+# message, agreement and partner are as they were.
+_NEXT_AS_REMEMBERED = f"""
+    AND {PARTNER_IN_VERSION} AND EXISTS (
+        SELECT FROM (SELECT %(link_id)s::bigint AS id) link,
+            LATERAL ({HEAD.format("id, agreement_id, xmin")}) message
+        JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+        WHERE message.id = %(next_key)s AND {VERSION_OF_NEXT} = %(next_version)s)
+"""
+
+
+def _if_unchanged(guard: str = "") -> str:
+    return f"""
+    WITH link AS (
+        {_WRITE_LINK} AND xmin = %(version)s {guard}
+        RETURNING id, xmin::text AS version, statement_timestamp() AS at),
     done AS (
         UPDATE msh_outboundmessage
         SET state = %(done_state)s, completed_at = %(done_at)s, due = NULL
@@ -49,14 +75,17 @@ _IF_UNCHANGED = f"""
         {insert_one(**(parameters("entry_") | _ONE_TIME))} FROM link)
 """
 
+
 # xmin is the transaction that wrote the row last: a link that is as it was read has the same.
 # Whoever changes without this row what was decided by has to write the row nevertheless
 # (docs/decisions/2026-11-21-at-once.md).
-ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_IF_UNCHANGED} SELECT id FROM link", Key)
+ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_if_unchanged()} SELECT version, at FROM link", Written)
+
 
 # With a promise the link has the number of its attempt.
-ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
-    f"""{_IF_UNCHANGED},
+def _and_start_next(guard: str = "") -> Statement[Written]:
+    return Statement(
+        f"""{_if_unchanged(guard)},
     next AS (
         UPDATE msh_outboundmessage
         SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
@@ -69,10 +98,14 @@ ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = Statement(
         SELECT %(next_key)s, %(attempt)s, %(done_at)s FROM link WHERE %(promised)s),
     next_entry AS (
         {insert_one(**(parameters("then_") | _ONE_TIME))} FROM link)
-    SELECT id FROM link
+    SELECT version, at FROM link
     """,
-    Key,
-)
+        Written,
+    )
+
+
+ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED = _and_start_next()
+ACKNOWLEDGE_AND_START_NEXT_AS_REMEMBERED = _and_start_next(_NEXT_AS_REMEMBERED)
 
 _AGAIN = [link_sql.WRITE, message_sql.INSERT_ATTEMPT]
 _ENDED = [link_sql.WRITE, message_sql.END_ATTEMPT]
@@ -96,13 +129,16 @@ def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
     return calls
 
 
-def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | None:
+def if_unchanged(
+    calls: Sequence[Call[object]], version: str, remembered: Mapping[str, object] | None = None
+) -> Call[Written] | None:
     """One statement that makes these writes if the link is in this version, and returns a row if it
-    was. None if they are not those of an Acknowledgement for the message in flight."""
+    was. None if they are not those of an Acknowledgement for the message in flight. `remembered`:
+    parameters that prove what was decided by, if it was not read just now."""
     heads = [call for call in calls if call.statement is message_sql.STORE_HEAD] or [_NO_HEAD]
     calls = [call for call in calls if call.statement not in _OPTIONAL]
     statements = [call.statement for call in calls]
-    if statements == _ACK:
+    if statements == _ACK and remembered is None:
         done, link, event, entry = calls
         return ACKNOWLEDGE_IF_UNCHANGED(
             version=version,
@@ -114,9 +150,15 @@ def if_unchanged(calls: Sequence[Call[object]], version: str) -> Call[Key] | Non
         )
     if statements == _ACK_AND_NEXT:
         done, following, link, event, entry, then = calls
-        return ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED(
+        statement = (
+            ACKNOWLEDGE_AND_START_NEXT_IF_UNCHANGED
+            if remembered is None
+            else ACKNOWLEDGE_AND_START_NEXT_AS_REMEMBERED
+        )
+        return statement(
             version=version,
             partner_id=entry.values["partner_id"],
+            **(remembered or {}),
             **link.values,
             **_named("done", done),
             **_named("next", following),
@@ -135,6 +177,6 @@ def _named(prefix: str, call: Call[object]) -> dict[str, object]:
 
 
 def _recorded(prefix: str, call: Call[object]) -> dict[str, object]:
-    """Without what all have. Values that no statement names count as well: of more than 50,
-    psycopg translates the statement each time."""
+    """Without what all have. What no statement names would count as well: of calls with more than
+    50 values, psycopg translates the statement each time."""
     return {name: v for name, v in _named(prefix, call).items() if name not in _GIVEN}

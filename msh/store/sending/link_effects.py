@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1000)
-def _text_of(terms: Terms) -> str:
+def text_of(terms: Terms) -> str:
     """As they are stored with a message in flight."""
     return json.dumps(asdict(terms))
 
@@ -34,7 +34,7 @@ def _put_in_flight(
             key=locked.keys[effect.message_id],
             sequence_number=effect.sequence_number,
             epoch=effect.epoch,
-            terms=_text_of(effect.terms),
+            terms=text_of(effect.terms),
         )
     )
     links.record(

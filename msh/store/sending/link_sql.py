@@ -7,7 +7,7 @@ from typing import Any
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import PARTNER_AS_READ
 
-from .queue_sql import HEAD
+from .queue_sql import HEAD, TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ LOCK_IDLE_WITH_QUEUE = Statement(
     Found,
 )
 
-_COLUMNS = """
+_COLUMNS = f"""
            link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
            link.unsent, link.promised, link.attempt, link.retries_spent, link.transients,
            link.transient_since, link.late_ack, link.suspended_since, link.suspended_for,
@@ -173,10 +173,7 @@ _COLUMNS = """
            head.id AS head_id, head.message_id AS head_message_id,
            head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,
-           agreement.timeout, agreement.retries, agreement.retry_interval,
-           agreement.transient_count_limit, agreement.transient_time_limit,
-           agreement.transient_wait_limit, agreement.early_warning,
-           clock_timestamp() AS now
+           {TERMS}, clock_timestamp() AS now
 """
 _HEAD = HEAD.format("id, message_id, agreement_id, sequence_number, epoch, earlier_attempts, size")
 _TABLES = f"""

@@ -19,13 +19,12 @@ from msh.store import history
 from msh.store.clock import read_clock
 from msh.store.engine import Call, Statement, run, run_all
 from msh.store.history import ITSELF, Actor, HistoryRow
-from partners.models import Partner
 
 from . import best_effort_sql, fast_path, link_sql, message_sql
 from .link_effects import EFFECTS
 from .link_sql import LinkRow
 from .locked_link import Locked, link_state, locked_of
-from .message_sql import LARGE, CopyRow, SentMessage
+from .message_sql import SentMessage
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -79,25 +78,6 @@ class OutboundLinks:
         return links, sent[0] if sent else None
 
     @classmethod
-    def read_with_sent(
-        cls, partner: Partner, message_id: str
-    ) -> tuple[Self, str | None, CopyRow | None]:
-        """One link, not locked, for `write_if_unchanged`; also the state of a message of it, and
-        the head of its queue if that is not large.
-
-        Without the link if `partner` is not as it is remembered any more.
-        """
-        rows, following = run(
-            link_sql.READ_WITH_SENT(
-                credential_id=partner.credential_id, message_id=message_id, partner_id=partner.pk
-            ),
-            message_sql.LOAD_FOLLOWING(partner_id=partner.pk, large=LARGE),
-        )
-        links = cls.of(row for row in rows if row.as_read == partner.as_read)
-        state = rows[0].sent_state if rows else None
-        return links, state, following[0] if following else None
-
-    @classmethod
     def of(cls, rows: Iterable[LinkRow]) -> Self:
         locked = {row.partner_id: locked_of(row) for row in rows}
         now = max((one.row.now for one in locked.values()), default=_BEFORE_ALL)
@@ -117,6 +97,13 @@ class OutboundLinks:
 
     def lane(self, partner_id: int) -> Lane:
         return self._locked[partner_id].lane
+
+    def row(self, partner_id: int) -> LinkRow:
+        """As it was read."""
+        return self._locked[partner_id].row
+
+    def state(self, partner_id: int) -> link_sql.LinkState:
+        return link_state(self._locked[partner_id])
 
     def in_flight_id(self, partner_id: int) -> int:
         locked = self._locked[partner_id]
@@ -210,7 +197,7 @@ class OutboundLinks:
 
     def write(self, *, last: bool = False) -> None:
         """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
-        calls = self._ordered()
+        calls = self.calls()
         self._calls.clear()
         run_all(fast_path.merge(calls), last=last)
 
@@ -218,19 +205,8 @@ class OutboundLinks:
     def has_writes(self) -> bool:
         return bool(self._calls) or any(locked.changed for locked in self._locked.values())
 
-    def write_if_unchanged(self, partner_id: int) -> bool:
-        """Write in one statement, its own transaction, if the link is still as it was read.
-
-        False, with nothing written, if it is not, or if there is more to write than usual.
-        """
-        calls = self._ordered()
-        call = fast_path.if_unchanged(calls, self._locked[partner_id].row.version)
-        if call is None:
-            return False
-        (done,) = run(call)
-        return bool(done)
-
-    def _ordered(self) -> list[Call[object]]:
+    def calls(self) -> list[Call[object]]:
+        """What `write` writes, in its order."""
         states = [link_state(locked) for locked in self._locked.values() if locked.changed]
         calls = [*self._calls, *(link_sql.WRITE.of(state) for state in states)]
         places: dict[Statement[object], int] = {}

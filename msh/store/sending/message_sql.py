@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
-from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
+from msh.store.partner_columns import PARTNER_AS_READ, ROUTE_COLUMNS, RouteColumns
 
-from .queue_sql import HEAD
+from .queue_sql import HEAD, TERMS, VERSION_OF_NEXT
 
 LARGE = 256 * 1024
 """Bytes of payload of a large message. What has fewer is bounded by the number of places: large
@@ -50,6 +50,25 @@ class PromisedCopy(CopyRow):
 
     attempt: int
     seconds_left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowingCopy(CopyRow):
+    """A copy of a message that is queued while another is in flight, with the terms of its
+    agreement. `version`: of the rows of message and agreement; `as_read`: of the partner."""
+
+    as_read: str | None
+    version: str
+    size: int
+    earlier_attempts: int
+    forwards_id: int | None
+    timeout: int
+    retries: int
+    retry_interval: int
+    transient_count_limit: int
+    transient_time_limit: int
+    transient_wait_limit: int
+    early_warning: int
 
 
 class EndedAttempt(NamedTuple):
@@ -117,22 +136,28 @@ LOAD_NEXT_COPIES = Statement(
     binary=True,
 )
 
-# The head of the queue while another message is in flight: what the Acknowledgement of that one has
-# sent next. Not one that is rewound, which is composed already.
+# The queue while another message is in flight: what the Acknowledgement of that one has sent next,
+# and after that those that have, with all before them, no more than so many bytes. Not what is
+# rewound, which is composed already.
 LOAD_FOLLOWING = Statement(
     COPIES.format(
         """
         msh_outboundlink link
         JOIN LATERAL (
-            SELECT id FROM msh_outboundmessage
-            WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-            ORDER BY id LIMIT 1) head ON true
-        JOIN msh_outboundmessage message ON message.id = head.id
+            SELECT id, row_number() OVER (ORDER BY id) AS place,
+                   sum(size) OVER (ORDER BY id) AS bytes
+            FROM (
+                SELECT id, size FROM msh_outboundmessage
+                WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+                ORDER BY id LIMIT %(limit)s) first) queue ON true
+        JOIN msh_outboundmessage message ON message.id = queue.id
         """,
-        "link.partner_id = %(partner_id)s AND message.size < %(large)s AND message.head IS NULL",
-        "",
+        """link.partner_id = %(partner_id)s AND message.head IS NULL AND message.size < %(large)s
+        AND (place = 1 OR bytes <= %(bytes)s)""",
+        f"""{PARTNER_AS_READ}, {VERSION_OF_NEXT} AS version, message.size,
+        message.earlier_attempts, message.forwards_id, {TERMS},""",
     ),
-    CopyRow,
+    FollowingCopy,
     binary=True,
 )
 

@@ -1,5 +1,15 @@
 """The head of a link's queue: which message is next."""
 
+TERMS = """
+    agreement.timeout, agreement.retries, agreement.retry_interval,
+    agreement.transient_count_limit, agreement.transient_time_limit,
+    agreement.transient_wait_limit, agreement.early_warning
+"""
+"""Of a table called `agreement`: what a message takes with it when it is put in flight."""
+
+VERSION_OF_NEXT = "concat_ws(' ', message.xmin, agreement.xmin)"
+"""Changes with every change of a message or its agreement."""
+
 HEAD = """
     (SELECT {0}, 0 AS turn FROM msh_outboundmessage
      WHERE link_id = link.id AND state = 'rewound'

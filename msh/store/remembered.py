@@ -13,14 +13,16 @@ V = TypeVar("V")
 
 
 class Remembered(dict[K, V]):
-    """Any thread may read and write it: an entry is a whole."""
+    """Any thread may read and write it: an entry is a whole. `share`: of entries that take more
+    room, only this part of REMEMBERED."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = 1.0) -> None:
         super().__init__()
+        self._share = share
         _all.append(self)
 
     def remember(self, key: K, value: V) -> None:
-        if len(self) >= REMEMBERED and key not in self:
+        if len(self) >= REMEMBERED * self._share and key not in self:
             self.clear()
         self[key] = value
 
@@ -35,4 +37,4 @@ def _forget(**_: object) -> None:
         one.clear()
 
 
-connection_created.connect(_forget, dispatch_uid="msh.store.receiving.remembered")
+connection_created.connect(_forget, dispatch_uid="msh.store.remembered")

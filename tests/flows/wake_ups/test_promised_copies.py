@@ -66,31 +66,35 @@ def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: Sendin
     assert 59 < seconds_until_due(world) <= 60  # Timeout, from the end of the attempt
 
 
-def test_poll_writes_that_it_is_being_sent(
-    promised: tuple[World, Names], loop: SendingLoop
-) -> None:
-    """So that nobody else sends it, however long the POST takes."""
-    world, names = promised
+@pytest.fixture
+def begun(promised: tuple[World, Names], loop: SendingLoop) -> Job:
+    """The worker that the wake-up names has begun its POST."""
+    _, names = promised
     loop.round(names)
     (job,) = taken(loop)
     job.note_begin()
+    return job
+
+
+def test_poll_writes_that_it_is_being_sent(
+    promised: tuple[World, Names], begun: Job, loop: SendingLoop
+) -> None:
+    """So that nobody else sends it, however long the POST takes."""
+    world, names = promised
     loop.round(EVERYTHING)
     assert state_of(world) == SENT
     assert 110 < seconds_until_due(world) <= 5 + 54 + 60
-    assert job.lapse == Lapse(math.inf, begun=True)
+    assert begun.lapse == Lapse(math.inf, begun=True)
 
     loop.round(EVERYTHING | names)  # the wake-up came twice
     assert taken(loop) == []
 
 
 def test_worker_that_polls_late_keeps_what_it_is_sending(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Names], begun: Job, loop: SendingLoop
 ) -> None:
-    world, names = promised
-    loop.round(names)
-    (job,) = taken(loop)
-    job.note_begin()
-    lapse(job)
+    world, _ = promised
+    lapse(begun)
     time_is_over()
     loop.round(EVERYTHING)
     assert (taken(loop), state_of(world)) == ([], SENT)
@@ -98,19 +102,20 @@ def test_worker_that_polls_late_keeps_what_it_is_sending(
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_worker_that_is_stopping_keeps_what_it_is_sending(
-    promised: tuple[World, Names], loop: SendingLoop, fails: bool, monkeypatch: pytest.MonkeyPatch
+    promised: tuple[World, Names],
+    begun: Job,
+    loop: SendingLoop,
+    fails: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else another claims the copy after a second, while the partner answers."""
-    world, names = promised
-    loop.round(names)
-    (job,) = taken(loop)
-    job.note_begin()
+    world, _ = promised
     loop._stopping.set()
     if fails:
         monkeypatch.setattr(loop, "_record_and_claim", fail)
     loop._round()
     assert (taken(loop), state_of(world)) == ([], SENT)
-    assert job.lapse == Lapse(math.inf, begun=True)
+    assert begun.lapse == Lapse(math.inf, begun=True)
 
 
 def fail(*_: object) -> None:
@@ -120,15 +125,13 @@ def fail(*_: object) -> None:
 @pytest.mark.parametrize("names", [EVERYTHING, NOTHING])
 def test_round_that_is_done_one_by_one_keeps_it_too(
     promised: tuple[World, Names],
+    begun: Job,
     loop: SendingLoop,
     names: Names,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, copies = promised
-    loop.round(copies)
-    (job,) = taken(loop)
-    job.note_begin()
+    world, _ = promised
     time_is_over()
 
     monkeypatch.setattr(loop, "_record_and_claim", fail)

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from msh.protocol.alerts.maintenance import Window, WindowState
 from msh.protocol.alerts.severity import Severity
+from msh.protocol.vocabulary import utc_text
 from partners import secrecy
 
 from .consumer import can_be_posted_to
@@ -287,7 +288,7 @@ class MaintenanceWindow(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.partner}, {self.starts_at:%Y-%m-%d %H:%M} UTC"
+        return f"{self.partner}, {utc_text(self.starts_at, to='minutes')}"
 
     @property
     def window(self) -> Window:

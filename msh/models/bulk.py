@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from django.db import models
 from django.db.models import Q
 
+from msh.protocol.vocabulary import utc_text
+
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of a job for rows of any age."""
 
@@ -52,7 +54,7 @@ class BulkJob(models.Model):
 
     def __str__(self) -> str:
         name = self.get_action_display()
-        return name if self.since == EVER else f"{name} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+        return name if self.since == EVER else f"{name} since {utc_text(self.since)}"
 
 
 class BulkItem(models.Model):

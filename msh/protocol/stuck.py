@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from .kinds import DeliveryState
 from .lane import OPERATOR, Lane, LaneState
+from .vocabulary import utc_text
 
 HELD = "deliveries are held by an operator"
 
@@ -72,7 +73,7 @@ class Undelivered:
     def _fetched(self) -> str:
         if self.fetched_at is None:
             return "its application has never fetched messages"
-        return f"its application last fetched messages at {_utc(self.fetched_at)}"
+        return f"its application last fetched messages at {utc_text(self.fetched_at)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +86,11 @@ class StuckSignal:
     answer: str
 
     def why(self) -> str:
-        since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
         return (
-            f"an {self.kind} has been pending since {since}; after {self.tries} attempts the last"
-            f" answer is: {self.answer}"
+            f"an {self.kind} has been pending since {utc_text(self.since)}; after"
+            f" {self.tries} attempts the last answer is: {self.answer}"
         )
 
 
 def _since(moved_at: datetime) -> str:
-    return f"no progress since {_utc(moved_at)}"
-
-
-def _utc(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"no progress since {utc_text(moved_at)}"

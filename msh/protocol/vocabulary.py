@@ -1,6 +1,12 @@
-"""The specification's own words, spelled once."""
+"""The specification's own words, spelled once; and how a sentence writes a time."""
 
+from datetime import UTC, datetime
 from enum import StrEnum
+
+
+def utc_text(at: datetime, *, to: str = "seconds") -> str:
+    """2026-11-23 22:05:00 UTC. `to`: "seconds" or "minutes", the smallest that is written."""
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(' ', to)} UTC"
 
 
 class MessageType(StrEnum):

@@ -11,6 +11,7 @@ from msh.flows.operations import change_link
 from msh.flows.operations.change_link import Seen
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import WindowAct, WindowState
+from msh.protocol.vocabulary import utc_text
 from msh.store.clock import read_clock
 from msh.store.history import SYSTEM, Actor
 from msh.store.operations.bulk_jobs import is_cancelling
@@ -63,7 +64,8 @@ def plan(
             if other.window.overlaps(starts_at, ends_at):
                 raise NotPossible(
                     f"Nothing was planned: {partner} already has a window from"
-                    f" {_utc(other.starts_at)} to {_utc(other.ends_at)}, planned by"
+                    f" {utc_text(other.starts_at, to='minutes')}"
+                    f" to {utc_text(other.ends_at, to='minutes')}, planned by"
                     f" {other.planned_by}. Choose other times, or end that window first."
                 )
         return insert_window(partner, starts_at, ends_at, resume_suspended, actor)
@@ -101,7 +103,8 @@ def follow(key: int) -> None:
 
 
 def _begin(window: MaintenanceWindow) -> None:
-    why = f"maintenance window {window.pk} until {_utc(window.ends_at)}: {window.reason}"
+    until = utc_text(window.ends_at, to="minutes")
+    why = f"maintenance window {window.pk} until {until}: {window.reason}"
     # Held past the savepoint of a refusal: a late Ack could resume before the link is read again.
     OutboundLinks.lock([window.partner_id])
     try:
@@ -129,7 +132,3 @@ def _end(window: MaintenanceWindow, by: str, actor: Actor) -> None:
         except NotPossible as why:
             outcome = f"Not resumed. {why}"
     mark_over(window, WindowState.ENDED, read_clock(), by, outcome)
-
-
-def _utc(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"

@@ -16,7 +16,7 @@ from celery.signals import (
 from django.db import close_old_connections
 from kombu import Connection
 
-from msh import memory, processes
+from msh import memory, processes, stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 # Celery would run Django's checks, which load the console and the API, and drop what they say. The
@@ -52,6 +52,13 @@ app.autodiscover_tasks()
 # Celery would close the connection to the database after every task: several new ones a second.
 # Instead each task asks whether its thread's is still good, as a request does.
 app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
+# Nobody uses it, and its end would open connections to the broker.
+app.conf.worker_enable_remote_control = False
+
+
+@beat_init.connect  # the worker's is in `msh/tasks.py`, with its loops
+def _limit_stop(**_: object) -> None:
+    stopping.limit()
 
 
 @worker_init.connect

@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from msh import wire
+from msh import stopping, wire
 from msh.certificates import ServerCertificate
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
@@ -267,3 +267,4 @@ async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
         async with server:
             on_ready(server.sockets[0].getsockname()[1])
             await ended.wait()
+            stopping.begin()  # of the mail that is being taken

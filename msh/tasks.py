@@ -1,14 +1,16 @@
 """Celery tasks: sweeps of the schedule and wake-ups. A task only polls; the work is in the rows."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 from celery import shared_task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_init
 from django.db import DatabaseError
 
+from msh import stopping
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.operations.four_eyes.requests import run_prune
 from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
@@ -41,13 +43,24 @@ KEYS_EVERY = 5.0
 """Seconds between two looks for messages whose business keys are to be indexed."""
 
 
-@cache
+_loops: dict[type[WorkerLoop], WorkerLoop] = {}
+_making = threading.Lock()
+
+
 def loop_of(kind: type[WorkerLoop]) -> WorkerLoop:
-    return kind()
+    """The one of this process: two threads that ask first at the same time get the same."""
+    with _making:
+        if kind not in _loops:
+            _loops[kind] = kind()
+        return _loops[kind]
 
 
-@worker_shutting_down.connect
-def _stop(**_: object) -> None:
+@worker_init.connect
+def _limit_stop(**_: object) -> None:
+    stopping.limit(stop_loops)
+
+
+def stop_loops() -> None:
     for kind in LOOPS.values():
         loop_of(kind).stop()
 

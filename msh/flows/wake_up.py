@@ -101,8 +101,8 @@ def _queued(task: str) -> str:
     return f"{task}:queued"
 
 
-@cache
-def _client() -> redis.Redis:
+@cache  # a worker's has connections: each of its tasks begins with `note_begin`
+def shared_client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
 
@@ -153,7 +153,7 @@ class _Messenger:
     def __init__(self) -> None:
         self._asked: SimpleQueue[Asked | None] = SimpleQueue()  # {}: the end. None: an answer comes
         self._lock = threading.Lock()  # for what follows
-        self._channel = ScriptChannel(_client, _SCRIPT)
+        self._channel = ScriptChannel(shared_client, _SCRIPT)
         self._sent: Asked | None = None  # has no answer yet
         self._published_at = 0.0
         self._thread = threading.Thread(target=self._run, name="msh-wake-ups", daemon=True)
@@ -263,7 +263,7 @@ def are_resting() -> bool:
 
 @cache
 def _script(text: str) -> Script:
-    return _client().register_script(text)
+    return shared_client().register_script(text)
 
 
 def queue_task(kind: WakeUp) -> None:
@@ -286,13 +286,13 @@ def may_queue(task: str, queue: str | None = None) -> bool:
 def note_begin(task: str) -> None:
     """Clear the flag of the queued task: before the poll, so that no later wake-up is lost."""
     with suppress(redis.RedisError):
-        _client().delete(_queued(task))
+        shared_client().delete(_queued(task))
 
 
 def take_names(kind: WakeUp) -> Names:
     """What wake-ups have named while nobody listened; it is this caller's to do."""
     names = NOTHING
-    with suppress(redis.RedisError), _client().pipeline() as pipe:
+    with suppress(redis.RedisError), shared_client().pipeline() as pipe:
         pipe.lrange(keys_of(kind).tokens, 0, -1)
         pipe.delete(keys_of(kind).tokens)
         for token in pipe.execute()[0]:

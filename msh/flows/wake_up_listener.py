@@ -9,7 +9,7 @@ from django.conf import settings
 
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task
+from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task, shared_client
 
 MOST = 100
 """Tokens that are taken at once."""
@@ -41,12 +41,15 @@ class WakeUpListener:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Without a connection of its own: at the end of a worker the name server may not answer.
+        While Redis is away there is nobody to say it to, and what was said is soon forgotten."""
         with suppress(redis.RedisError, OSError), self._client:
-            self._client.delete(self._keys.awake)
-            names = self._read()
-            self._disconnect()
-            if names or self._client.llen(self._keys.tokens):  # in the last moment
-                queue_task(self._kind)
+            if self._connection:
+                shared_client().delete(self._keys.awake)
+                names = self._read()
+                self._disconnect()
+                if names or shared_client().llen(self._keys.tokens):  # in the last moment
+                    queue_task(self._kind)
         self._disconnect()
 
     def fileno(self) -> int:
@@ -79,7 +82,7 @@ class WakeUpListener:
         if self._connection is None:
             return NOTHING
         try:
-            tokens: Any = self._client.lpop(self._keys.tokens, MOST)
+            tokens: Any = shared_client().lpop(self._keys.tokens, MOST)
         except (redis.RedisError, OSError):
             return self._give_up()
         names = NOTHING

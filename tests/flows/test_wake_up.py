@@ -61,14 +61,14 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[WakeUp]:
 def messenger(monkeypatch: pytest.MonkeyPatch, tasks: list[WakeUp]) -> Iterator[Messenger]:
     """One that has sent something, so that it has a connection; its thread is idle."""
     monkeypatch.setattr(wake_ups, "PACE", 0.0)
-    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
     messenger = Messenger()
     messenger.publish(asked(1))
     yield messenger
     messenger._finish()
     messenger._thread.join()
     messenger._channel.close()
-    wake_ups._client().connection_pool.release(messenger._channel._connection)
+    wake_ups.shared_client().connection_pool.release(messenger._channel._connection)
 
 
 def asked(partner_id: int) -> wake_ups.Asked:
@@ -76,7 +76,7 @@ def asked(partner_id: int) -> wake_ups.Asked:
 
 
 def sent() -> list[bytes | str]:
-    tokens: list[bytes | str] = wake_ups._client().lrange(
+    tokens: list[bytes | str] = wake_ups.shared_client().lrange(
         wake_ups.keys_of(WakeUp.TRANSMIT).tokens, 0, -1
     )
     return tokens
@@ -85,7 +85,7 @@ def sent() -> list[bytes | str]:
 def test_the_thread_that_asks_sends(
     messenger: Messenger, tasks: list[WakeUp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
     tasks.clear()
     assert messenger._send_at_once(asked(2))
     wait_until(lambda: sent() == [b"l2"])
@@ -126,7 +126,7 @@ def test_wake_ups_of_a_moment_are_gathered(
 
 def test_a_connection_that_redis_has_closed_is_opened_again(messenger: Messenger) -> None:
     address = messenger._channel._connection._sock.getsockname()
-    wake_ups._client().client_kill(f"{address[0]}:{address[1]}")
+    wake_ups.shared_client().client_kill(f"{address[0]}:{address[1]}")
     wait_until(lambda: not messenger._channel.is_open())
     assert not messenger._send_at_once(asked(2))
 
@@ -135,7 +135,7 @@ def test_a_connection_that_redis_has_closed_is_opened_again(messenger: Messenger
 
 
 def test_a_redis_that_has_forgotten_the_script_is_told_it_again(messenger: Messenger) -> None:
-    wake_ups._client().script_flush()
+    wake_ups.shared_client().script_flush()
     assert messenger._send_at_once(asked(2))
     messenger.publish({})
     assert sent() == [b"l1", b"l2"]

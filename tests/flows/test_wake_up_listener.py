@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from msh.flows import wake_up, worker_loop
+from msh.flows import wake_up, wake_up_listener, worker_loop
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp
 from msh.flows.wake_up_listener import WakeUpListener
@@ -27,7 +27,7 @@ class Gathering(Scripted):
 
 @pytest.fixture
 def client() -> Any:
-    client = wake_up._client()
+    client = wake_up.shared_client()
     client.delete(*wake_up.keys_of(WakeUp.FORWARD))
     return client
 
@@ -78,3 +78,23 @@ def test_without_redis_everything_is_polled_for_once_a_second() -> None:
         listener._rests_until = 0.0
         assert [listener.take() for _ in range(3)] == [EVERYTHING, NOTHING, NOTHING]
         assert listener.fileno() == -1
+
+
+def test_end_needs_no_name_server(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
+    """When a machine or a network is stopped it may not answer, for longer than a worker has."""
+    keys = wake_up.keys_of(WakeUp.FORWARD)
+    wake_up.note_begin(WakeUp.FORWARD)  # as each task of a worker
+    with WakeUpListener(WakeUp.FORWARD) as listener:
+        wait_until(lambda: client.exists(keys.awake))
+        asked: list[object] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", lambda *names, **_: asked.append(names))
+            listener.__exit__()
+    assert asked == []
+    assert not client.exists(keys.awake)
+
+
+def test_end_without_redis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with WakeUpListener(WakeUp.FORWARD) as listener:
+        listener._give_up()
+        monkeypatch.setattr(wake_up_listener, "shared_client", lambda: pytest.fail("asked"))

@@ -162,7 +162,7 @@ def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
 def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks: list[WakeUp] = []
     monkeypatch.setattr(wake_ups, "queue_task", tasks.append)
-    wake_ups._client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
 
     wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
     wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
@@ -175,12 +175,12 @@ def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) ->
 def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
     keys = wake_ups.keys_of(WakeUp.TRANSMIT)
-    wake_ups._client().delete(*keys)
+    wake_ups.shared_client().delete(*keys)
 
     for partner_id in range(1, 200):
         wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
 
-    assert wake_ups._client().llen(keys.tokens) == 101
+    assert wake_ups.shared_client().llen(keys.tokens) == 101
     assert wake_ups.take_names(WakeUp.TRANSMIT).all
 
 

@@ -71,14 +71,14 @@ class AlertRecipient(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     enabled = models.BooleanField(
-        default=True, help_text="Off: not called. Calls that are not sent yet are dropped."
+        default=True, help_text="Off: no calls are sent. Those that wait to be sent are dropped."
     )
     channel = models.CharField(max_length=9, choices=Channel)
     addresses = models.TextField(
         "e-mail addresses",
         blank=True,
         validators=[check_addresses],
-        help_text="Mail: separated by commas or spaces.",
+        help_text="Mail: the addresses, separated by commas or spaces.",
     )
     role = models.ForeignKey(
         "auth.Group",
@@ -112,8 +112,8 @@ class AlertRecipient(models.Model):
         default=1,
         validators=[MinValueValidator(1), MaxValueValidator(STEPS)],
         help_text="Step 1 is called at once. Step 2 is called if nobody is assigned to the"
-        " incident after the wait of step 1, and so on. After the last step, the first"
-        " one follows again, 5 times.",
+        " incident after the wait of step 1, and so on. After the last step, the first one is"
+        " called again. Each step is called up to 5 times.",
     )
     wait = models.PositiveSmallIntegerField(
         "wait before the next step",
@@ -137,8 +137,8 @@ class AlertRecipient(models.Model):
         "quiet until",
         null=True,
         blank=True,
-        help_text="… until this time, on the next day if it is earlier. Calls that were held"
-        " back are sent as one digest.",
+        help_text="… until this time; on the next day if it is earlier than the start. Calls that"
+        " were held back are sent as one digest.",
     )
     quiet_days = models.CharField(
         "quiet hours begin on",
@@ -154,7 +154,7 @@ class AlertRecipient(models.Model):
     critical_through = models.BooleanField(
         "critical calls in quiet hours",
         default=True,
-        help_text="Calls with severity critical are also sent in quiet hours.",
+        help_text="Calls about critical incidents are also sent in quiet hours.",
     )
 
     class Meta:

@@ -80,10 +80,14 @@ class Consumer(models.Model):
         max_length=255,
         blank=True,
         validators=[check_callable],
-        help_text="In-process: the function, called with the InboundMessage.",
+        help_text="In-process: the function that is called with the InboundMessage.",
     )
     url = models.CharField(
-        "address", max_length=1000, blank=True, validators=[check_url], help_text="HTTP."
+        "address",
+        max_length=1000,
+        blank=True,
+        validators=[check_url],
+        help_text="HTTP: the URL that messages are posted to.",
     )
     secret = models.TextField(blank=True, default="", editable=False)
     history = models.BooleanField(
@@ -104,7 +108,7 @@ class Consumer(models.Model):
             (OnFailure.PARK.value, "park: the pair goes on without it"),
         ],
         default=OnFailure.BLOCK.value,
-        help_text="After the last failed attempt, or if the outcome is unknown.",
+        help_text="What happens after the last failed attempt, or if the outcome is unknown.",
     )
     resolver = models.CharField(
         max_length=255,

@@ -57,7 +57,7 @@ class Delivery(models.Model):
         related_name="replays",
         db_index=False,
         db_constraint=False,
-        help_text="The delivery that completed the message before.",
+        help_text="The earlier delivery that completed the message.",
     )
     replay_order = models.BigIntegerField(null=True, editable=False)
     """Of a replay: the order of its pair or conversation, see `NewHead`."""

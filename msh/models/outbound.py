@@ -145,7 +145,7 @@ class OutboundMessage(MessageColumns):
         blank=True,
         related_name="corrected_by",
         db_index=False,
-        help_text="The cancelled message that this one was submitted instead of.",
+        help_text="The cancelled message that this one replaces.",
     )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""

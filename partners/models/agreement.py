@@ -90,7 +90,7 @@ class Agreement(Ebms2Settings):
         max_length=16,
         choices=[(s.value, s.value) for s in DeliverySemantics],
         default=DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
-        help_text="For messages that are submitted without delivery semantics.",
+        help_text="The default for messages that are submitted without delivery semantics.",
     )
     transient_count_limit = _bounded(
         "transient_count_limit",

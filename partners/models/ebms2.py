@@ -118,8 +118,8 @@ class Ebms2Settings(models.Model):
         choices=[(one.value, one.value) for one in OnSilence],
         default=OnSilence.FAIL.value,
         db_default=OnSilence.FAIL.value,
-        help_text="When all retries of a message are used. fail: the message fails, and the"
-        " sending application gets DeliveryFailure. hold: it waits for an operator.",
+        help_text="What happens when all retries of a message are used. fail: the message fails,"
+        " and the sending application gets DeliveryFailure. hold: it waits for an operator.",
     )
     ordered = models.BooleanField(
         "MessageOrder",

@@ -102,20 +102,20 @@ class Partner(models.Model):
     rate_limit = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="New reliable messages accepted from the partner per minute. If it sends more,"
-        " it is asked to wait (TransientError). 0: no limit.",
+        help_text="New reliable messages accepted from the partner per minute. If the partner"
+        " sends more, it is asked to wait (TransientError). 0: no limit.",
     )
     undelivered_limit = models.PositiveIntegerField(
         default=0,
         db_default=0,
-        help_text="Messages from the partner that may wait for their consumer. If there are"
-        " more, it is asked to wait. 0: no limit.",
+        help_text="How many messages from the partner may wait for their consumer. If there are"
+        " more, the partner is asked to wait. 0: no limit.",
     )
     undelivered_bytes_limit = models.PositiveBigIntegerField(
         default=0,
         db_default=0,
-        help_text="Payload bytes from the partner that may wait for their consumer. If there are"
-        " more, it is asked to wait. 0: no limit.",
+        help_text="How many payload bytes from the partner may wait for their consumer. If there"
+        " are more, the partner is asked to wait. 0: no limit.",
     )
     accepts = models.BooleanField(
         "accept submissions",

@@ -106,8 +106,8 @@ class RecipientForm(AuditedForm):
     quiet_until = _clock(
         "Quiet until",
         "07:00",
-        "… until this time, on the next day if it is earlier. Calls that were held back are sent"
-        " as one digest.",
+        "… until this time; on the next day if it is earlier than the start. Calls that were held"
+        " back are sent as one digest.",
     )
     quiet_days = DaysField("Quiet hours begin on", initial=ALL_DAYS)
     quiet_all_day = DaysField("Quiet all day on", "From midnight to midnight.")

@@ -66,7 +66,7 @@ class FlightChange:
 
 
 hold = FlightChange(OperatorSuspended(), "hold", "no copy of it is sent until it is resumed")
-"""Its place in the window goes to another message. An Acknowledgment still completes it."""
+"""Its place in the window goes to another message. An Acknowledgement still completes it."""
 resume = FlightChange(
     OperatorResumed(), "resume", "it is sent again with the same bytes and all its retries"
 )

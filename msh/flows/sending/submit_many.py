@@ -13,7 +13,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.sending.submit import PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.store.sending.bulk_insert import find_known, insert_messages
-from msh.store.sending.bulk_sql import Parents
+from msh.store.sending.submission_sql import Parents
 from msh.store.sending.submissions import NewMessage, lock_parents
 
 _UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)

@@ -12,9 +12,26 @@ from msh.store import history
 from msh.store.engine import Statement, run
 from msh.store.history import HistoryRow
 
-from . import bulk_sql
-from .bulk_sql import Parents
+from .submission_sql import Parents
 from .submissions import NewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    link_id: int
+    message_id: str
+    content_digest: bytes
+
+
+_FIND_KNOWN = Statement(
+    """
+    SELECT known.link_id, known.message_id, known.content_digest
+    FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
+    JOIN msh_outboundmessage known USING (link_id, message_id)
+    """,
+    _Known,
+    binary=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,7 @@ def _write(
 
 def find_known(asked: Sequence[tuple[int, str]]) -> dict[tuple[int, str], bytes]:
     links, message_ids = [link for link, _ in asked], [message_id for _, message_id in asked]
-    (rows,) = run(bulk_sql.FIND_KNOWN(links=links, message_ids=message_ids))
+    (rows,) = run(_FIND_KNOWN(links=links, message_ids=message_ids))
     return {(row.link_id, row.message_id): row.content_digest for row in rows}
 
 

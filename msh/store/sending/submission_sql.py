@@ -1,4 +1,4 @@
-"""The statement that stores a new message."""
+"""The statements that store a new message, and that lock what a block of them belongs to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +15,15 @@ class Inserted:
     link_id: int
     submitted_at: datetime
     is_behind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parents:
+    """What a message belongs to."""
+
+    agreement_id: int
+    link_id: int
+    accepts: bool
 
 
 _MESSAGE_SUBMITTED = insert_one(
@@ -73,3 +82,18 @@ def inserting(state: str, also: str = "") -> Statement[Inserted]:
 
 
 INSERT = inserting("'queued'")
+
+# With the locks of INSERT: see there.
+LOCK_PARENTS = Statement(
+    """
+    SELECT agreement.id AS agreement_id, link.id AS link_id, partner.accepts
+    FROM partners_agreement agreement
+    JOIN partners_partner partner ON partner.id = agreement.partner_id AND partner.in_use
+    JOIN msh_outboundlink link ON link.partner_id = partner.id
+    WHERE agreement.id = ANY(%(agreements)s)
+    ORDER BY link.id
+    FOR KEY SHARE OF link, agreement
+    """,
+    Parents,
+    binary=True,
+)

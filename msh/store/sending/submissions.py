@@ -12,11 +12,10 @@ from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import best_effort_sql, bulk_sql, message_sql, submission_sql
+from . import best_effort_sql, message_sql, submission_sql
 from .best_effort_sql import BestEffortRow
-from .bulk_sql import Parents
 from .message_sql import CopyRow
-from .submission_sql import Inserted
+from .submission_sql import Inserted, Parents
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +123,11 @@ def use_outbound_link(partner: Partner) -> OutboundLink:
 def lock_parents(agreements: Mapping[int, Agreement]) -> dict[int, Parents]:
     """Of these agreements, by id: the link, and whether submissions are accepted. Links that are
     missing are made; an agreement that is deleted meanwhile is left out."""
-    (rows,) = run(bulk_sql.LOCK_PARENTS(agreements=list(agreements)))
+    (rows,) = run(submission_sql.LOCK_PARENTS(agreements=list(agreements)))
     if len(rows) < len(agreements):
         for missing in agreements.keys() - {row.agreement_id for row in rows}:
             use_outbound_link(agreements[missing].partner)
-        (rows,) = run(bulk_sql.LOCK_PARENTS(agreements=list(agreements)))
+        (rows,) = run(submission_sql.LOCK_PARENTS(agreements=list(agreements)))
     return {row.agreement_id: row for row in rows}
 
 

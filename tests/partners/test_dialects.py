@@ -70,6 +70,14 @@ def test_our_message_ids_are_in_the_order_of_their_time(of: dict[str, Any]) -> N
         assert begin <= uuid.int >> 80 <= end
 
 
+def test_our_message_ids_of_one_millisecond_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
+    message_id, agreement = settings_of(Dialect.TRP).message_id, Agreement()
+    ids = {message_id(agreement) for _ in range(10_000)}
+    assert len(ids) == 10_000
+    assert {UUID(one).int >> 80 for one in ids} == {1_800_000_000_000}
+
+
 def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
     apply(document(EBMS2))
     agreement = Agreement.objects.get()

@@ -1,17 +1,27 @@
 """Flights, with no process and no socket: what workers and the carrier do, by hand."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from msh.flows.operations import change_flight
 from msh.flows.sending import flight_round, submit
 from msh.flows.sending.answered import take_answer
 from msh.flows.sending.fly import Ended
 from msh.flows.sending.http_answer import ended_with
-from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage, PartyEvent
+from msh.models import (
+    Flight,
+    History,
+    Incident,
+    MaintenanceWindow,
+    OutboundLink,
+    OutboundMessage,
+    PartyEvent,
+)
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Payload
 from msh.store.history import Actor
@@ -129,6 +139,14 @@ def make_sky(probe_interval: int = 0, **settings: Any) -> Sky:
 
 
 STATES = ["acknowledged", "in_flight", "held", "queued", "failed"]
+
+
+def start_window(partner: Partner) -> MaintenanceWindow:
+    """Of maintenance; it runs now."""
+    now = timezone.now()
+    return MaintenanceWindow.objects.create(
+        partner=partner, starts_at=now, ends_at=now + timedelta(hours=1), state="running"
+    )
 
 
 def sky_of_five(**settings: Any) -> Sky:

@@ -11,7 +11,7 @@ from msh.api.documents import LINK, OUTBOUND
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Flight, OutboundLink, OutboundMessage, shown_state
 
-from .flying import SILENT, STATES, Sky, make_sky, sky_of_five
+from .flying import SILENT, STATES, Sky, make_sky, sky_of_five, start_window
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +60,6 @@ def test_while_the_partner_cannot_be_reached_that_is_the_explanation() -> None:
             sky.end(job, SILENT)
     explained = explanation_of(messages[-1].pk)
     assert explained.startswith("No connection to the partner. The next probe is due at")
+    start_window(sky.partner)
+    explained = explanation_of(messages[-1].pk)
+    assert explained.startswith("No connection to the partner. No probe is sent while the main")

@@ -42,12 +42,7 @@ def sentence(link: Any, now: datetime) -> str:
     places = f"{link.under_way} of at most {window} messages are under way"
     held = f", {link.held} held for an operator" if link.held else ""
     if link.state == LaneState.SUSPENDED:
-        probe = (
-            f"The next probe is due at {format_time(link.probe_due, now)}"
-            if link.probe_due
-            else "No probe is due"
-        )
-        return f"{probe}. {places}{held}; the messages keep their retries."
+        return f"{_next_probe(link, now)}. {places}{held}; the messages keep their retries."
     oldest: datetime = getattr(link, "oldest", None) or now
     # In order, a message may wait for another one of its conversation.
     if now - oldest > OVERDUE and link.under_way < window and not is_ordered(link.partner):
@@ -59,6 +54,14 @@ def sentence(link: Any, now: datetime) -> str:
     if link.under_way >= window and getattr(link, "queued", 0):
         return f"{places}{held}: those of the queue wait until one of them is acknowledged."
     return f"{places}{held}."
+
+
+def _next_probe(link: Any, now: datetime) -> str:
+    if not link.probe_due:
+        return "No probe is due"
+    if link.in_maintenance:
+        return "No probe is sent while the maintenance window runs"
+    return f"The next probe is due at {format_time(link.probe_due, now)}"
 
 
 def in_flight(link: Any) -> str:
@@ -75,18 +78,23 @@ def in_flight(link: Any) -> str:
 
 
 def context(link: Any) -> dict[str, object]:
-    probe = link.partner.probe_interval
     return {
         "window": f"{link.under_way} of {window_of(link)} places in use",
         "under_way": in_flight(link),
         "failures": f"{link.failures} in a row; after {BREAKER} the partner is suspended",
-        "probe": markup.time_of(link.probe_due)
-        if link.probe_due
-        else f"none is due; every {format_seconds(probe)} while the partner cannot be reached"
-        if probe
-        else "none: only an operator can resume",
+        "probe": _probe_of(link),
         "last_error": _last_answer(link),
     }
+
+
+def _probe_of(link: Any) -> str:
+    if link.probe_due and link.in_maintenance:
+        return "none while the maintenance window runs"
+    if link.probe_due:
+        return markup.time_of(link.probe_due)
+    if probe := link.partner.probe_interval:
+        return f"none is due; every {format_seconds(probe)} while the partner cannot be reached"
+    return "none: only an operator can resume"
 
 
 def _last_answer(link: OutboundLink) -> str:

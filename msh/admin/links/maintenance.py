@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -181,13 +181,15 @@ def state_badge(window: MaintenanceWindow) -> SafeString:
 
 
 def with_window(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
-    """With `window`: the key of the running window that has suspended the link; None if none."""
+    """With `in_maintenance`: a window runs. With `window`: its key if it has suspended the link;
+    None otherwise."""
     running = MaintenanceWindow.objects.filter(
-        partner=OuterRef("partner"),
-        state=WindowState.RUNNING,
-        suspended_since=OuterRef("suspended_since"),
+        partner=OuterRef("partner"), state=WindowState.RUNNING
     )
-    return links.annotate(window=Subquery(running.values("pk")[:1]))
+    suspending = running.filter(suspended_since=OuterRef("suspended_since"))
+    return links.annotate(
+        window=Subquery(suspending.values("pk")[:1]), in_maintenance=Exists(running)
+    )
 
 
 def window_of(link: Any) -> int | None:

@@ -15,6 +15,12 @@ def open_windows() -> QuerySet[MaintenanceWindow]:
     return MaintenanceWindow.objects.filter(state__in=OPEN)
 
 
+def is_in_maintenance(partner_id: int) -> bool:
+    """Whether its window runs, and it is not probed: the rule of `gate_sql.IN_MAINTENANCE`."""
+    running = MaintenanceWindow.objects.filter(partner=partner_id, state=WindowState.RUNNING)
+    return running.exists()
+
+
 def quiet_partners(now: datetime) -> set[int]:
     """Of whom nobody is called about now."""
     near = open_windows().filter(starts_at__lte=now + timedelta(days=1))

@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
@@ -14,7 +15,7 @@ from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.store.history import Actor
 from partners.models import Agreement
 from tests.admin.conftest import address, messages_of, suspended_world, url, use
-from tests.flows.flying import BUSY, SILENT, Sky, make_sky, sky_of_five
+from tests.flows.flying import BUSY, SILENT, Sky, make_sky, sky_of_five, start_window
 
 pytestmark = pytest.mark.django_db
 
@@ -134,6 +135,28 @@ def test_page_shows_the_gate(supervisor: Client) -> None:
     assert "Messages are sent again, as many at once as the agreements allow." in done
 
 
+def test_while_a_maintenance_window_runs_no_probe_is_announced(viewer: Client) -> None:
+    there, here = make_sky(probe_interval=30), make_sky(probe_interval=30)
+    for sky in (there, here):
+        sky.submit()
+    due = timezone.now() + timedelta(seconds=30)
+    OutboundLink.objects.filter(pk__in=[there.link.pk, here.link.pk]).update(
+        state="suspended", suspended_for="unreachable", suspended_since=due, probe_due=due
+    )
+    window = start_window(there.partner)
+
+    page = page_of(viewer, there)
+    listed = viewer.get(LIST).content.decode()
+
+    assert "No probe is sent while the maintenance window runs. 0 of at most" in page
+    assert "<dd>none while the maintenance window runs</dd>" in page
+    assert "The next probe is due at" in page_of(viewer, here)
+    assert listed.count("No probe is sent while") == listed.count("The next probe is due at") == 1
+    window.state = "ended"
+    window.save(update_fields=["state"])
+    assert "The next probe is due at" in page_of(viewer, there)
+
+
 @pytest.mark.requirement("EB-092")
 def test_dialog_of_suspend_is_about_many_messages(supervisor: Client, sky: Sky) -> None:
     says = str(supervisor.get(address("suspend", sky.link)).context["consequence"])
@@ -168,8 +191,12 @@ def test_list_needs_as_many_queries_for_three_links_as_for_one(viewer: Client, s
 
     viewer.get(LIST)  # fills Django's own caches
     of_one = queries()
-    make_sky().submit()
+    other = make_sky()
+    other.submit()
     suspended_world()
-    change_link.suspend(sky.partner, Actor("ann", "they move"))
+    for partner in (sky.partner, other.partner):
+        change_link.suspend(partner, Actor("ann", "they move"))
+        start_window(partner)
+    OutboundLink.objects.filter(state="suspended").update(probe_due=timezone.now())
 
     assert queries() == of_one

@@ -4,12 +4,20 @@ from datetime import datetime
 
 from django.utils.timezone import localtime
 
-from msh.models import Attempt, Flight, OutboundConversation, OutboundMessage, OutboundState
+from msh.models import (
+    Attempt,
+    Flight,
+    OutboundConversation,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+)
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
+from msh.store.operations.windows import is_in_maintenance
 
 from .answers import OUTCOMES, answer_of
 from .causes import cause_of
@@ -30,8 +38,7 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return _held(flight)
     if link.state == LaneState.SUSPENDED:
         cause = cause_of(link.suspended_for, answer_of(link.suspended_detail))
-        probe = f" The next probe is due at {_time(link.probe_due)}." if link.probe_due else ""
-        return f"{cause.what}.{probe} {cause.advice}"
+        return f"{cause.what}.{_next_probe(link)} {cause.advice}"
     if flight.state == FlightState.WAITING:
         return (
             f"Attempt {flight.attempt} was started; waiting for its Acknowledgement until"
@@ -45,6 +52,14 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         "It is waiting for a worker, or for a place in the window: the agreements limit how many"
         " messages to the partner are under way at once."
     )
+
+
+def _next_probe(link: OutboundLink) -> str:
+    if link.probe_due is None:
+        return ""
+    if is_in_maintenance(link.partner_id):
+        return " No probe is sent while the maintenance window runs."
+    return f" The next probe is due at {_time(link.probe_due)}."
 
 
 def stops_its_conversation(message: OutboundMessage) -> bool:

@@ -222,8 +222,8 @@ def test_a_faulty_sender_is_caught(step: SenderStep) -> None:
         walks(partial(DraftWalk, sender_step=step), WALKS)
 
 
-def two_workers_send_one_message(step: SenderStep) -> None:
-    """The first dies after its POST; the second claims what it was promised, and sends nothing."""
+def promised_world(step: SenderStep = pure_sender) -> World:
+    """Of two messages the second is promised."""
     world = World(sender_step=step)
     world.submit()
     world.submit()
@@ -234,6 +234,12 @@ def two_workers_send_one_message(step: SenderStep) -> None:
     world.copy_meets(0, Fate.ARRIVES)
     world.signal_sent(0, transmitted=True)
     world.signal_meets(0, Fate.ARRIVES)
+    return world
+
+
+def two_workers_send_one_message(step: SenderStep) -> None:
+    """The first dies after its POST; the second claims what it was promised, and sends nothing."""
+    world = promised_world(step)
     world.worker_is_named(0)
     world.post(0)
     world.sender.crashes()
@@ -248,6 +254,26 @@ def test_two_copies_under_one_number_are_caught() -> None:
     two_workers_send_one_message(pure_sender)
     with pytest.raises(Violation, match="the rows deny what was sent: m002"):
         two_workers_send_one_message(claims_a_lost_wake_up_under_its_number)
+
+
+def two_workers_are_named(*, shared: bool) -> None:
+    """One has sent the copy, the other could not, and says so last."""
+    world = promised_world()
+    world.worker_is_named(0, again=True)
+    world.worker_is_named(0)
+    world.post(0)
+    for attempt in world.sender.attempts:
+        attempt.shared = shared
+    world.attempt_ends(0, on.AttemptTransmitted)
+    world.attempt_ends(0, on.AttemptFailed)
+    world.check()
+
+
+def test_row_that_denies_the_copy_of_another_worker_is_caught() -> None:
+    """D18."""
+    two_workers_are_named(shared=True)
+    with pytest.raises(Violation, match="the rows deny what was sent: m002"):
+        two_workers_are_named(shared=False)
 
 
 @pytest.mark.parametrize("step", FAULTY_RECEIVERS)

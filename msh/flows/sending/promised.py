@@ -116,9 +116,14 @@ class UnderWay:
 
     def lapses(self, event: Finished) -> bool:
         """Whether it came too late: nothing was written, and another worker may send it, or has."""
-        own = self._jobs.pop(event.job.key, None) is not None
+        self._jobs.pop(event.job.key, None)
         lapse = event.job.lapse
-        return event.result is None and (own or (lapse is not None and lapse.at == LAPSED))
+        return event.result is None and lapse is not None and lapse.at != math.inf
+
+    def without(self, named: Collection[Promise]) -> frozenset[Promise]:
+        """Those of `named` that are not under way already: a name may come twice."""
+        own = {(copy.key, copy.attempt) for copy in self._jobs if isinstance(copy, Copy)}
+        return frozenset(one for one in named if (one.key, one.attempt) not in own)
 
     def of(self, names: Names) -> list[Job]:
         """Those that a poll for these names would find."""
@@ -193,6 +198,7 @@ def record(settled: list[EndedAttempt]) -> list[EndedAttempt]:
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Finished:
+    """By this worker: another one that was given the same name may have sent it."""
     key = Copy(row.id, row.message_id, row.partner_id, row.attempt)
     job = Job(
         key=key,
@@ -204,4 +210,4 @@ def _unsendable(row: PromisedCopy, why: str) -> Finished:
         deadline=0.0,
         not_after=0.0,
     )
-    return Finished(job, AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False))
+    return Finished(job, AttemptResult(AttemptOutcome.REFUSED, detail=why))

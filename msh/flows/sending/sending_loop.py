@@ -196,6 +196,7 @@ class SendingLoop(WorkerLoop):
         for a later round; the links of those that have changed since are to be polled. What ended
         before these copies needs no link to be recorded."""
         budget = SendBudget(self.carrier)
+        named = self._promised.without(named)
         asked = frozenset(one for one in named if budget.reserve(one.partner_id))
         self._names |= Names(promised=named - asked)
         loaded = promised.load(asked)

@@ -8,6 +8,7 @@ from django.db import connection
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import change_link
+from msh.flows.sending import transmit
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
@@ -16,7 +17,7 @@ from msh.store import clock
 from msh.transport.carrier import Finished
 from msh.transport.job import Job, Lapse
 from tests.flows import byhand, recovering
-from tests.flows.byhand import PLENTY, Carrying
+from tests.flows.byhand import PLENTY, Carrying, KeepingCarrier
 from tests.flows.wake_ups.conftest import (
     PROMISED,
     SECOND,
@@ -173,19 +174,85 @@ def test_promise_in_its_last_moments_is_left_to_the_poll(
     assert (taken(loop), world.link.promised) == ([], True)
 
 
-def test_wake_up_that_comes_to_two_workers_is_recorded_once(
-    promised: tuple[World, Names], loop: SendingLoop
-) -> None:
-    """Redis gives a name to one. If it did not, the partner would discard the second copy."""
+REFUSED = AttemptResult(AttemptOutcome.FAILED, detail="connection refused", body_sent=False)
+
+
+@pytest.fixture
+def shared(promised: tuple[World, Names], loop: SendingLoop) -> tuple[World, Job, Job]:
+    """A wake-up that has come to two workers: the jobs of both. Redis gives a name to one, but may
+    give it again after a failover."""
     world, names = promised
     loop.round(names)
-    loop.round(names)
-    first, second = taken(loop)
+    (first,) = taken(loop)
+    other = SendingLoop()
+    other.carrier = KeepingCarrier()  # type: ignore[assignment]
+    other.round(names)
+    (second,) = taken(other)
     assert first.key == second.key
-    for job in (first, second):
+    return world, first, second
+
+
+def test_wake_up_that_comes_to_two_workers_is_recorded_once(
+    shared: tuple[World, Job, Job],
+) -> None:
+    """The partner discards the second copy."""
+    world, *jobs = shared
+    for job in jobs:
         assert world.hand_over(job).status == 204
         byhand.end(job)
     assert (state_of(world), len(world.received())) == (SENT, 4)
+
+
+@pytest.mark.parametrize("records_first", [True, False])
+@pytest.mark.parametrize("result", [REFUSED, None])
+def test_row_of_two_copies_never_denies_that_one_was_sent(
+    shared: tuple[World, Job, Job],
+    loop: SendingLoop,
+    records_first: bool,
+    result: AttemptResult | None,
+) -> None:
+    """One worker has sent it, and may have been killed before it wrote that; the other one could
+    not (D18)."""
+    world, first, second = shared
+    world.hand_over(first)
+    if records_first:
+        byhand.end(first)
+    loop.take(Finished(second, result))
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert attempt_of(second)[2] is not False
+
+
+def test_copy_that_could_not_be_read_may_have_been_sent_by_another_worker(
+    promised: tuple[World, Names], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, names = promised
+    monkeypatch.setattr(transmit, "_stored_body", fail)
+    loop.round(names)
+    loop.round(NOTHING)
+    attempt = Attempt.objects.get(message__state="in_flight")
+    assert (attempt.outcome, attempt.body_sent) == ("refused", True)
+
+
+def test_worker_that_is_named_twice_sends_one_copy(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    _, names = promised
+    loop.round(names)
+    loop.round(names)
+    assert len(taken(loop)) == 1
+
+
+def test_copy_that_lapsed_unsent_is_no_failure(
+    promised: tuple[World, Names], begun: Job, loop: SendingLoop
+) -> None:
+    """Whoever sends it now counts it: also if this worker knows nothing of it any more."""
+    world, _ = promised
+    loop._promised._jobs.clear()
+    loop.take(Finished(begun, None))
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert (state_of(world), attempt_of(begun)[3]) == (PROMISED, False)
 
 
 def test_link_that_has_changed_is_polled(promised: tuple[World, Names], loop: SendingLoop) -> None:

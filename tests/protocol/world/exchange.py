@@ -88,10 +88,11 @@ class World:
         recorded = Promise(attempt.copy.message_id, attempt.number)
         self.sender.happens(ending(*astuple(recorded)), self.now)  # type: ignore[arg-type]
         self.sender.recorded.add(recorded)
-        self.sender.traces[recorded] = Trace(ended=True, body_sent=attempt.posted)
+        may_be_sent = attempt.posted or attempt.shared
+        self.sender.traces[recorded] = Trace(ended=True, body_sent=may_be_sent)
 
-    def worker_is_named(self, index: int) -> None:
-        self.sender.keeps(index, self.now, self.ticks)
+    def worker_is_named(self, index: int, *, again: bool = False) -> None:
+        self.sender.keeps(index, self.now, self.ticks, again=again)
 
     def worker_writes(self, index: int) -> None:
         """In the poll of a worker whose POST is still under way."""
@@ -198,8 +199,13 @@ class World:
                 raise Violation(f"the rows deny what was sent: {sent}")
 
     def _check_workers(self) -> None:
-        """What one worker may still begin, no other may."""
-        able = [(a.copy, a.number) for a in self.sender.attempts if a.may_begin(self.ticks)]
+        """What one worker may still begin, no other may, unless a wake-up came to both."""
+        able = [
+            (a.copy, a.number)
+            for a in self.sender.attempts
+            if a.may_begin(self.ticks)
+            and Promise(a.copy.message_id, a.number) not in self.sender.named_twice
+        ]
         if len(set(able)) < len(able):
             raise Violation(f"two workers send one copy: {able}")
 

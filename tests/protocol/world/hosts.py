@@ -65,12 +65,14 @@ class Signal:
 @dataclass
 class Attempt:
     """A copy in the hands of a worker: lost in a crash. `lapses`: when a worker that it was
-    promised to may not begin any more, by a clock that nobody sets; None: no row says otherwise."""
+    promised to may not begin any more, by a clock that nobody sets; None: no row says otherwise.
+    `shared`: another worker may have been given the same one."""
 
     number: int
     copy: Copy
     lapses: float | None = None
     posted: bool = False
+    shared: bool = False
 
     def may_begin(self, ticks: float) -> bool:
         return not self.posted and (self.lapses is None or ticks <= self.lapses)
@@ -98,6 +100,7 @@ class SendingHost:
         """The partner was given that a late Ack ends the suspension by itself (D12)."""
         self.attempts: list[Attempt] = []
         self.promises: list[Promise] = []
+        self.named_twice: set[Promise] = set()
         self.recorded: set[Promise] = set()
         """What rows say was begun, or has ended."""
         self.traces: dict[Promise, Trace] = {}
@@ -181,14 +184,19 @@ class SendingHost:
             self.happens(on.CopyPromised(), now)
             self.promises.append(self._insert_attempt())
 
-    def keeps(self, index: int, now: datetime, ticks: float) -> None:
-        """A worker reads what its wake-up names, and has it sent unless that has changed."""
-        promise, lane = self.promises.pop(index), self.lane
+    def keeps(self, index: int, now: datetime, ticks: float, *, again: bool = False) -> None:
+        """A worker reads what its wake-up names, and has it sent unless that has changed. `again`:
+        the wake-up comes to another worker, too."""
+        promise, lane = self.promises[index], self.lane
+        if again:
+            self.named_twice.add(promise)
+        else:
+            del self.promises[index]
         held = lane.promised and lane.flying.message_id == promise.message_id
         if held and lane.flying.attempt == promise.number and not lane.is_due(now):
             assert lane.due is not None
             left = min(PROMISED_FOR, lane.due - now).total_seconds()
-            self.attempts.append(Attempt(promise.number, self._copy(), ticks + left))
+            self.attempts.append(Attempt(promise.number, self._copy(), ticks + left, shared=True))
 
     def begins(self, attempt: Attempt, now: datetime) -> None:
         """Its worker writes that it sends the copy, if that is still for it to send."""

@@ -13,6 +13,8 @@ from .hosts import ReceiverStep, SenderStep, Signal, pure_sender
 
 ENDINGS = (on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused)
 FATES = tuple(Fate)
+NAMED_AGAIN = 0.1
+"""How often the name of a promise comes to one more worker."""
 SECONDS = (0, 1, 3, 5, 10, 60, -10, -1_000, -100_000, 100_000)
 
 
@@ -71,7 +73,8 @@ class DraftWalk(Walk):
         self.world.worker_writes(self.index(self.world.sender.attempts))
 
     def _name(self) -> None:
-        self.world.worker_is_named(self.index(self.world.sender.promises))
+        again = self.draw.random() < NAMED_AGAIN
+        self.world.worker_is_named(self.index(self.world.sender.promises), again=again)
 
     def _probe(self) -> None:
         self.world.sender.happens(on.ProbeDue(), self.world.now)

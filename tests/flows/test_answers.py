@@ -61,7 +61,7 @@ SAY_NOTHING = {Answer.MAIL, Answer.OTHER, Answer.NONE}
     ],
 )
 def test_answers_are_classified(detail: str, status: int | None, answer: Answer) -> None:
-    """Those of the transport itself in tests/transport/test_http.py."""
+    """Those of the transport itself in tests/transport: test_http.py, test_http_connections.py."""
     assert answer_of(detail, status) is answer
 
 

@@ -20,6 +20,8 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp import payload
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.http_writer import StreamWriter
 
 from msh.faults import reach
@@ -49,13 +51,24 @@ class _Unwritten(Enum):
     LATE = "the job's not_after has passed"
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Takes the connection that was used last: one process of the other side serves a pair."""
+
+    def _release(
+        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    ) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        if waiting := self._conns.get(key):
+            waiting.rotate()
+
+
 class HttpTransport:
     """A pool of connections of one event loop. Make it and use it inside that loop."""
 
     def __init__(self) -> None:
         self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_LIMIT),
+            connector=_Connector(limit=0, keepalive_timeout=IDLE_LIMIT),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "MSH"},
             skip_auto_headers=("Accept", "Accept-Encoding"),

@@ -58,9 +58,39 @@ def violations_of_both(name: str, page: Page) -> list[str]:
 
 def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> dict[str, str]:
     """Addresses of one page of each other kind: what is to be decided, forms, contents, lists."""
+    now = timezone.now()
+    save_filters()
+    count_something(partner.agreement, now)
+    return {
+        **pages_of_rows(console, partner, now),
+        **pages_of_requests(console, partner, now),
+        "payload": console.at("msh_outboundmessage_payload", message.pk, 1),
+        "cancel queue": console.at("msh_outboundlink_cancel_queue", partner.link.pk),
+        "filtered list": console.at("msh_outboundmessage_changelist") + "?state=in_flight",
+        "machine users": console.at("auth_user_changelist") + "?kind=machine",
+        **{name: console.at(view) for name, view in VIEWS.items()},
+        **{f"list of {name}": console.at(f"{name}_changelist") for name in LISTS},
+        **pages_outside_the_admin(console, partner, now),
+    }
+
+
+VIEWS = {
+    "new bulk job": "msh_bulkjob_new",
+    "business key": "msh_keyrule_add",
+    "import": "partners_agreement_import",
+    "tokens": "msh_apitoken_changelist",
+    "new token": "msh_apitoken_add",
+}
+LISTS = (
+    *("msh_keyrule", "msh_outboundlink", "msh_outboundmessage", "msh_delivery", "msh_incident"),
+    *("msh_history", "msh_settingchange", "msh_actrequest"),
+    *("partners_partner", "partners_agreement", "partners_route"),
+)
+
+
+def pages_of_rows(console: Console, partner: Pair, now: datetime) -> dict[str, str]:
     partner.receive()
     received = InboundMessage.objects.get(link__partner=partner.partner)
-    now = timezone.now()
     consumer = Consumer.objects.create(
         name=partner.partner.name, partner=partner.partner, kind="pull", enabled=False
     )
@@ -70,6 +100,16 @@ def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> di
     incident = Incident.objects.create(
         partner=partner.partner, direction="in", kind="delivery_failed", opened_at=now, last_at=now
     )
+    return {
+        "inbound link": console.at("msh_inboundlink_change", received.link_id),
+        "inbound message": console.at("msh_inboundmessage_change", received.pk),
+        "header": console.at("msh_inboundmessage_header", received.pk),
+        "delivery": console.at("msh_delivery_change", delivery.pk),
+        "incident": console.at("msh_incident_change", incident.pk),
+    }
+
+
+def pages_of_requests(console: Console, partner: Pair, now: datetime) -> dict[str, str]:
     asked = ActRequest.objects.create(
         verb="reset",
         act="reset_sequence",
@@ -82,48 +122,35 @@ def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> di
         reason="agreed with the partner",
         until=now + timedelta(hours=1),
     )
-    lists = (
-        "keyrule",
-        *("outboundlink", "outboundmessage", "delivery", "incident", "history", "settingchange"),
-        "actrequest",
-    )
-    settings = ("partner", "agreement", "route")
+    return {
+        "request": console.at("msh_actrequest_change", asked.pk),
+        "confirm": console.at("msh_actrequest_confirm", asked.pk),
+        "asked": console.msh.console,
+    }
+
+
+def pages_outside_the_admin(console: Console, partner: Pair, now: datetime) -> dict[str, str]:
+    key = partner.partner.pk
+    paths = {
+        "partner": f"partner/{key}/",
+        "search": "search-all/?q=nothing",
+        "sessions": "sessions/",
+        "time zone": "time-zone/",
+        "statistics": "statistics/",
+        "statistics of a partner": f"statistics/?partner={key}&period=90d",
+        "report": f"statistics/{key}/{now.year}/{now.month}/",
+        "not found": "no/such/page/",
+    }
+    return {name: console.msh.console + path for name, path in paths.items()}
+
+
+def save_filters() -> None:
+    """One of the user's own, and one that is shared."""
     for name, shared in (("late orders", True), ("mine", False)):
         SavedFilter.objects.update_or_create(
             owner=user_with("Administrator"), of_list="msh_outboundmessage", name=name,
             defaults={"query": f"state={'queued' if shared else 'failed'}", "shared": shared},
         )  # fmt: skip
-    key = partner.partner.pk
-    count_something(partner.agreement, now)
-    return {
-        "inbound link": console.at("msh_inboundlink_change", received.link_id),
-        "inbound message": console.at("msh_inboundmessage_change", received.pk),
-        "delivery": console.at("msh_delivery_change", delivery.pk),
-        "incident": console.at("msh_incident_change", incident.pk),
-        "request": console.at("msh_actrequest_change", asked.pk),
-        "confirm": console.at("msh_actrequest_confirm", asked.pk),
-        "asked": console.msh.console,
-        "header": console.at("msh_inboundmessage_header", received.pk),
-        "payload": console.at("msh_outboundmessage_payload", message.pk, 1),
-        "new bulk job": console.at("msh_bulkjob_new"),
-        "cancel queue": console.at("msh_outboundlink_cancel_queue", partner.link.pk),
-        "business key": console.at("msh_keyrule_add"),
-        "filtered list": console.at("msh_outboundmessage_changelist") + "?state=in_flight",
-        "import": console.at("partners_agreement_import"),
-        "partner": console.msh.console + f"partner/{partner.partner.pk}/",
-        "search": console.msh.console + "search-all/?q=nothing",
-        "sessions": console.msh.console + "sessions/",
-        "time zone": console.msh.console + "time-zone/",
-        "tokens": console.at("msh_apitoken_changelist"),
-        "new token": console.at("msh_apitoken_add"),
-        "machine users": console.at("auth_user_changelist") + "?kind=machine",
-        "statistics": console.msh.console + "statistics/",
-        "statistics of a partner": f"{console.msh.console}statistics/?partner={key}&period=90d",
-        "report": f"{console.msh.console}statistics/{key}/{now.year}/{now.month}/",
-        "not found": console.msh.console + "no/such/page/",
-        **{f"list of {name}": console.at(f"msh_{name}_changelist") for name in lists},
-        **{f"list of {name}": console.at(f"partners_{name}_changelist") for name in settings},
-    }
 
 
 def count_something(agreement: Agreement, now: datetime) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
@@ -16,6 +16,7 @@ from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_time
 from msh.admin.messages.history import history_of_link
 from msh.models import (
+    Delivery,
     Direction,
     InboundConversation,
     InboundLink,
@@ -142,23 +143,32 @@ def _in_order(row: InboundConversation) -> QuerySet[InboundMessage]:
 
 
 def _received(row: InboundConversation) -> Table:
+    ran = Exists(Delivery.objects.filter(message=OuterRef("pk")))
+    received = _in_order(row).annotate(ran=ran).order_by(PLACE.desc())
     rows = [
         (
             markup.link_to(message),
             markup.number_of(message),
-            markup.state_badge(message),
+            _state_of(message),
             markup.service_and_action(message),
             markup.time_of(message.received_at),
             markup.time_of(message.delivered_at),
         )
-        for message in _in_order(row).order_by(PLACE.desc())[:FIRST_ROWS]
+        for message in received[:FIRST_ROWS]
     ]
     headers = (
         *("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
         "Left the order",
     )
     more = markup.list_url(InboundMessage, q=row.conversation_id)
-    return Table("Received in order, last first", headers, rows, "None.", more)
+    return Table("Received and not held, last first", headers, rows, "None.", more)
+
+
+def _state_of(message: Any) -> str:
+    """What an operator gave up while it was held is rejected without a delivery."""
+    if message.state == InboundState.REJECTED and not message.ran:
+        return markup.badge("given up while held", "warning")
+    return markup.state_badge(message)
 
 
 def _held(row: Any) -> Table:

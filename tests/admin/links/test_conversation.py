@@ -12,6 +12,8 @@ from msh.admin.framework.pages import Table
 from msh.flows.operations import change_conversation
 from msh.flows.operations.watch import watch
 from msh.models import (
+    Consumer,
+    Delivery,
     Flight,
     History,
     InboundConversation,
@@ -205,7 +207,7 @@ def test_page_says_which_numbers_are_delivered_expected_and_held(
         " Held: 4, 5. The first message of a conversation has number 0."
     ) in page
     take(agreement, 3)
-    rows = tables_of(viewer, conversation)["Received in order, last first"].rows
+    rows = tables_of(viewer, conversation)["Received and not held, last first"].rows
     assert [row[1] for row in rows] == [5, 4, 3, 2, 1, 0]
     assert [row[5] != "-" for row in rows] == [False] * 4 + [True] * 2
 
@@ -246,8 +248,21 @@ def test_page_does_not_call_delivered_what_was_dropped(
         state="delivered", delivered_at=conversation.last_at
     )
     assert "Delivered last: number 0, at" in page_of(supervisor, conversation)
-    table = tables_of(supervisor, conversation)["Received in order, last first"]
+    table = tables_of(supervisor, conversation)["Received and not held, last first"]
     assert table.headers[5] == "Left the order"
+    words = {row[1]: str(row[2]).lower() for row in table.rows}
+    assert "delivered" in words[0]
+    assert all("given up while held" in words[number] for number in (2, 3))
+    Delivery.objects.create(
+        message=InboundMessage.objects.get(order_number=3),
+        consumer=Consumer.objects.create(name="orders", kind="pull"),
+        state="rejected",
+        attempt=1,
+        started_at=conversation.last_at,
+    )
+    table = tables_of(supervisor, conversation)["Received and not held, last first"]
+    (words_of_it,) = [str(row[2]).lower() for row in table.rows if row[1] == 3]
+    assert "rejected" in words_of_it, "by its consumer"
 
 
 def test_page_says_which_numbers_are_acknowledged_and_which_are_not(viewer: Client) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from msh import stopping
 from msh.standalone.running import _children
+from msh.web.__main__ import STOP_SECONDS
 from tests.image import engine
 from tools.settings_example import TARGET, composed, settings
 
@@ -59,11 +61,16 @@ def from_systemd() -> dict[str, list[str]]:
 
 
 def _containers() -> Iterator[tuple[str, dict[str, Any]]]:
+    for _, pod in _pods():
+        for container in pod["containers"]:
+            yield container["name"], container
+
+
+def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
     for file in sorted((DOCKER / "kubernetes").glob("*.yaml")):
         for manifest in yaml.safe_load_all(file.read_text()):
-            template = manifest.get("spec", {}).get("template")
-            for container in template["spec"]["containers"] if template else []:
-                yield container["name"], container
+            if template := manifest.get("spec", {}).get("template"):
+                yield template["metadata"]["labels"]["process"], template["spec"]
 
 
 def _plain(command: list[str]) -> list[str]:
@@ -101,6 +108,35 @@ def test_every_container_is_confined() -> None:
         assert confined["readOnlyRootFilesystem"] is True, name
         assert confined["allowPrivilegeEscalation"] is False, name
         assert confined["capabilities"] == {"drop": ["ALL"]}, name
+
+
+def test_no_process_is_the_first_of_its_container() -> None:
+    """PID 1 ignores SIGTERM until it has a handler: one that still starts would be killed."""
+    services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
+    assert [name for name in (*PROCESSES, "prepare") if services[name]["init"] is not True] == []
+    pods = dict(_pods())
+    assert pods.keys() == {"web", "worker", "beat", "prepare"}
+    assert [
+        name for name, pod in pods.items() if pod.get("shareProcessNamespace") is not True
+    ] == []
+
+
+def test_each_process_has_more_time_to_end_than_it_takes() -> None:
+    services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
+    given = [services[name]["stop_grace_period"].removesuffix("s") for name in PROCESSES]
+    given += [pod["terminationGracePeriodSeconds"] for name, pod in _pods() if name in PROCESSES]
+    units = [(DOCKER / "systemd" / f"msh-{name}.service").read_text() for name in PROCESSES]
+    given += [re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[0] for unit in units]
+    assert len(given) == 2 * len(PROCESSES) + 3
+    assert min(map(float, given)) >= max(stopping.LIMIT, STOP_SECONDS) + 5
+
+
+def test_logs_have_a_limit() -> None:
+    services = yaml.safe_load((DOCKER / "compose.yml").read_text())["services"]
+    kept = {name: service.get("logging", {}).get("options") for name, service in services.items()}
+    assert {
+        name for name, limits in kept.items() if not limits or "max-size" not in limits
+    } == set()
 
 
 def test_images_have_a_version() -> None:

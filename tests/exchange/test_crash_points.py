@@ -106,11 +106,15 @@ def test_promised_copy_of_a_process_that_died_is_sent_within_a_second(
     point: CrashPoint, pair: PairFactory, crash_file: Machine
 ) -> None:
     """Nobody knows whether it was sent: its attempt stays open, and the next one costs no retry."""
-    partner, second = promised_when_a_process_dies(point, pair, crash_file)
-    while has_begun(partner.link):  # a slow worker, whose poll wrote that before it died
+    for _ in range(5):
         partner, second = promised_when_a_process_dies(point, pair, crash_file)
+        if has_begun(partner.link):  # a slow worker, whose poll wrote that before it died
+            continue
+        partner.wait_for_state(second)
+        if second.attempts.count() > 1:
+            break
+        # The link was written while the Acknowledgement was taken: nothing was promised.
 
-    partner.wait_for_state(second)
     assert not crash_file.crash_file.exists()
     assert len(partner.peer.received.copies_of(second.message_id)) == 1
     assert list(second.attempts.values_list("number", "ended_at")[:1]) == [(1, None)]

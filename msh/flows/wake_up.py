@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 TRY_FOR = 0.1  # seconds a wake-up may take
 PACE = 0.002  # seconds between two wake-ups of a process: what is asked for meanwhile is one
+LONGEST = 5_000
+"""Names that wait for a worker, in a few hundred KB. Above that, one for everything replaces those
+that come: what is claimed or promised then waits until its second is over."""
 REST = 1.0  # seconds without wake-ups after one has failed: the sweep polls every second
 
 
@@ -49,25 +52,23 @@ class WakeUp(StrEnum):
 # The queue, then three keys a kind, and a token each. Awake: the token is put into the list; one
 # for everything at its end is enough, and replaces names that nobody takes. Asleep: one queued task
 # is enough, and has a flag until it begins; it takes the names from the list. The flag of a task
-# that was lost does not count once the queue is empty, so no flag has to expire. Answers with the
-# kinds, by place, that need a task.
-_SCRIPT = """
-local tasks = {}
+# that was lost does not count once the queue is empty, so no flag has to expire. The list expires
+# when nothing has been put into it for a while. Answers with the kinds, by place, that need a task.
+_SCRIPT = f"""
+local tasks = {{}}
 local empty
 for i = 2, #KEYS, 3 do
     local awake = redis.call('EXISTS', KEYS[i]) == 1
     local token = ARGV[(i + 1) / 3]
     if awake or token ~= '*' then
         local length = redis.call('LLEN', KEYS[i + 1])
-        if length >= 100 then
+        if length >= {LONGEST} then
             token = '*'
         end
         if token ~= '*' or length == 0 or redis.call('LINDEX', KEYS[i + 1], -1) ~= '*' then
             redis.call('RPUSH', KEYS[i + 1], token)
         end
-        if length == 0 then
-            redis.call('EXPIRE', KEYS[i + 1], 5)
-        end
+        redis.call('EXPIRE', KEYS[i + 1], 5)
     end
     if not awake then
         empty = empty or redis.call('LLEN', KEYS[1])

@@ -11,7 +11,7 @@ from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task, shared_client
 
-MOST = 100
+MOST = 1_000
 """Tokens that are taken at once."""
 
 

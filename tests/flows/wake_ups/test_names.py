@@ -175,13 +175,32 @@ def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) ->
 def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
     keys = wake_ups.keys_of(WakeUp.TRANSMIT)
-    wake_ups.shared_client().delete(*keys)
+    client = wake_ups.shared_client()
+    client.delete(*keys)
+    client.rpush(keys.tokens, *(f"l{partner_id}" for partner_id in range(wake_ups.LONGEST - 1)))
 
-    for partner_id in range(1, 200):
+    for partner_id in range(1, 9):
         wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
 
-    assert wake_ups.shared_client().llen(keys.tokens) == 101
+    assert client.llen(keys.tokens) == wake_ups.LONGEST + 1
     assert wake_ups.take_names(WakeUp.TRANSMIT).all
+
+
+def test_promises_to_many_partners_wait_for_a_busy_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dropped name keeps its copy back for a second and leaves an attempt without an end."""
+    monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
+    keys = wake_ups.keys_of(WakeUp.TRANSMIT)
+    client = wake_ups.shared_client()
+    client.delete(*keys)
+    promised = frozenset(Promise(partner_id, 7, 1, 30.0) for partner_id in range(1_000))
+
+    for one in promised:
+        wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(promised=frozenset({one}))})
+        if one.partner_id == 500:
+            client.pexpire(keys.tokens, 60_000)
+    assert client.pttl(keys.tokens) <= 5_000  # since the last one, not since the list was empty
+
+    assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(promised=promised)
 
 
 def test_wake_up_of_everything_needs_no_names(named: list[dict[WakeUp, Names]]) -> None:

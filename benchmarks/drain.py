@@ -12,7 +12,12 @@ QUEUED = """
 SELECT count(*) FROM msh_outboundmessage
 WHERE state = 'queued' AND semantics = 'OnceAndOnlyOnce'
 """
-WAITING = "SELECT count(*) FROM msh_outboundlink WHERE state = 'waiting' AND NOT unsent"
+WAITING = """
+SELECT count(*) FROM msh_outboundlink link
+WHERE state = 'waiting' AND NOT EXISTS (
+    SELECT FROM msh_attempt WHERE message_id = link.in_flight_id AND ended_at IS NULL)
+"""
+"""The end of a POST gives the Timeout a new end, so it has to be recorded before."""
 OPEN = "SELECT count(*) FROM msh_outboundlink WHERE state IN ('waiting', 'transient')"
 
 

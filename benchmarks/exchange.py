@@ -22,7 +22,13 @@ SELECT state, count(*) AS lanes FROM msh_outboundlink GROUP BY state)"
 ACKNOWLEDGED = """
 SELECT count(*) FROM msh_outboundmessage WHERE id > {last} AND state = 'acknowledged'
 """
-ATTEMPTS = "SELECT count(*) FROM msh_attempt WHERE id > {last}"
+ATTEMPTS = """
+SELECT count(*) FROM msh_attempt AS attempt WHERE id > {last} AND NOT (
+    outcome = '' AND EXISTS (
+        SELECT FROM msh_attempt AS later
+        WHERE later.message_id = attempt.message_id AND later.number > attempt.number))
+"""
+"""Without those that were promised and never begun: no retry is spent, a poll made another."""
 STORED = "SELECT count(*) FROM msh_inboundmessage WHERE id > {last}"
 LAST = "SELECT coalesce(max(id), 0) FROM {table}"
 LATENCIES = """

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from .msh import Msh, megabytes
+from .spent import Spent
 from .stage import loaded_name
 from .wire import ORDER
 
@@ -49,6 +50,7 @@ class Bulk:
         self._round = 0
         self._before = dict.fromkeys(_TABLES, 0)
         self._memory: list[float] = []
+        self._spent = Spent(msh)
 
     def product(self) -> float:
         self._round += 1
@@ -56,9 +58,11 @@ class Bulk:
         expected = self._clients * self._requests * LINES
         with self._msh.paused("worker", "beat"), ThreadPoolExecutor(self._clients) as clients:
             self._before = {table: self._last(table, column) for table, column in _TABLES.items()}
+            self._spent.begin()
             started = time.monotonic()
             accepted = sum(clients.map(self._send, shares))
             seconds = time.monotonic() - started
+            self._spent.end(expected)
             kept = [self._count(table) for table in _TABLES]
         if [accepted, *kept] != [expected] * 4:
             raise RuntimeError(f"{expected} sent, but accepted and kept are {accepted}, {kept}")
@@ -90,6 +94,7 @@ class Bulk:
             "web_process_mb_first": self._memory[0],
             "web_process_mb_last": self._memory[-1],
             "web_process_mb_median": statistics.median(self._memory),
+            **self._spent.facts(),
         }
 
     @property

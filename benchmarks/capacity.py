@@ -54,11 +54,11 @@ class Day:
 
 def measured(page: str) -> Costs:
     """Raises ValueError if the page has no such figures."""
-    cpu = _number(r"\| exchanged, on one side, its servers included \| ([\d.,]+)", page)
+    cpu = _number(r"\| exchanged, 16 pairs, both sides \|(?:[^|]*\|){4} ([\d.,]+)", page)
     wal = _number(r"\| WAL bytes \| [\d.,]+ \| ([\d.,]+)", page)
     commits = _number(r"\| commits \| [\d.,]+ \| ([\d.,]+)", page)
     p50 = _number(r"\| `exchange_1` \|(?:[^|]*\|){6} ([\d.,]+)", page)
-    return Costs(cpu, wal / 2, commits / 2, p50 + 2 * ROUND_TRIP_MS)
+    return Costs(cpu / 2, wal / 2, commits / 2, p50 + 2 * ROUND_TRIP_MS)
 
 
 def _number(pattern: str, page: str) -> float:

@@ -9,6 +9,7 @@ from . import chain, floor, prototype, wire
 from .figure import wait_until
 from .msh import Msh
 from .producer import Producer
+from .spent import Spent
 from .stage import Stage
 
 SETTLED = """
@@ -67,6 +68,7 @@ class Exchange:
         self.rates: list[float] = []
         self._submitted: list[float] = []
         self._latencies: list[tuple[float, float]] = []
+        self._spent = Spent(stage.sender, stage.receiver)
 
     def quiet(self) -> AbstractContextManager[None]:
         return self._stage.only(self._stage.sender, self._stage.receiver)
@@ -77,10 +79,12 @@ class Exchange:
         with Producer(
             self._stage.sender, pairs=self._pairs, messages=self._messages, size=self._size
         ) as producer:
+            self._spent.begin()
             started = time.monotonic()
             self._submitted.append(total / producer.submit())
             wait_until(self._settled, "acknowledged", self._lanes)
             seconds = time.monotonic() - started
+            self._spent.end(total)
         counts = self._counts(last)
         if counts != (total, total, total):
             raise RuntimeError(f"{total} submitted, but acknowledged, sent and stored: {counts}")
@@ -108,6 +112,7 @@ class Exchange:
             "latency_p99_ms": statistics.median(each[1] for each in self._latencies),
             "submitted_per_second": statistics.median(self._submitted),
             "messages": self._pairs * self._messages * len(self._submitted),
+            **self._spent.facts(),
         }
 
     def _settled(self) -> bool:

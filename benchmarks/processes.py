@@ -1,30 +1,17 @@
 """What an MSH takes while it runs: CPU when there is nothing to do, memory while it works."""
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from .exchange import Exchange
-from .msh import Msh, megabytes
+from .msh import megabytes
 from .report import tell
+from .spent import PROCESSES, by_spender
 from .stage import EXCHANGING_PAIRS, Stage
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _SETTLE = 5.0  # seconds until what an MSH does once, when it starts or when work ends, is over
-ROLES = ("web", "worker", "beat")
-
-
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time, that of children which have ended included."""
-    ticks = 0
-    for pid in pids:
-        with suppress(OSError):  # it has ended: its parent has its time
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / _TICKS
 
 
 class Idle:
@@ -43,9 +30,9 @@ class Idle:
         msh = self._stage.sender
         with self._stage.only(msh):
             time.sleep(_SETTLE)
-            before = self._spent(msh)
+            before = by_spender(msh)
             time.sleep(self._seconds)
-            after = self._spent(msh)
+            after = by_spender(msh)
         self._by_role = {
             role: 100 * (spent - before[role]) / self._seconds for role, spent in after.items()
         }
@@ -54,10 +41,6 @@ class Idle:
     def facts(self) -> dict[str, Any]:
         rounded = {f"{role}_percent": round(spent, 2) for role, spent in self._by_role.items()}
         return {"seconds": self._seconds} | rounded
-
-    def _spent(self, msh: Msh) -> dict[str, float]:
-        by_role = {role: cpu_seconds(msh.processes_of(role)) for role in ROLES}
-        return by_role | {"all": cpu_seconds(msh.processes())}
 
 
 class Memory:
@@ -100,7 +83,7 @@ class Memory:
         return {
             f"{msh.folder.name} {role}": round(_total(megabytes, msh.processes_of(role)), 1)
             for msh in (self._stage.sender, self._stage.receiver)
-            for role in ROLES
+            for role in PROCESSES
         }
 
 

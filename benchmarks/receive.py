@@ -8,6 +8,7 @@ from typing import Any
 from . import floor, wire
 from .figure import wait_until
 from .load import Load, post_for
+from .spent import Spent
 from .stage import Stage
 from .tls import TlsProxy
 
@@ -38,6 +39,7 @@ class Receive:
         self.loads: list[Load] = []
         self._acknowledged: list[float] = []
         self._sent_again = 0
+        self._spent = Spent(stage.receiver)
 
     def quiet(self) -> AbstractContextManager[None]:
         return self._stage.only(self._stage.receiver)
@@ -48,10 +50,12 @@ class Receive:
         shares = [stage.pairs[n :: self._connections] for n in range(self._connections)]
         started = time.monotonic()
         with stage.receiver.paused("worker", "beat"):
+            self._spent.begin()
             if self._proxy:
                 load = post_for(self._seconds, self._proxy.port, shares, self._proxy.authority)
             else:
                 load = post_for(self._seconds, stage.receiver.port, shares)
+            self._spent.end(load.accepted)
         stage.pairs = sorted(load.pairs, key=lambda pair: pair.name)
         wait_until(lambda: self._pending() == 0, "acknowledged", self._pending)
         self._acknowledged.append(load.accepted / (time.monotonic() - started))
@@ -84,6 +88,7 @@ class Receive:
             "acknowledged_per_second": statistics.median(self._acknowledged),
             "messages": sum(load.accepted for load in self.loads),
             "acknowledgements_sent_again": self._sent_again,
+            **self._spent.facts(),
         }
 
     def _pending(self) -> int:

@@ -181,6 +181,7 @@ def show(results: Results, facts: dict[str, Any]) -> None:
             for name, value in one.facts().items()
             if isinstance(value, int | float)
         ]
+        figures += [f"CPU {name} {ms:.2f} ms" for name, ms in one.facts().get("cpu_ms", {}).items()]
         console.print(f"{one.name}: {', '.join(figures)}", highlight=False)
     server = facts["postgresql"]
     console.print(

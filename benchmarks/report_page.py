@@ -49,12 +49,15 @@ GAUGES: dict[str, tuple[str, float, float]] = {
 }
 """What is measured; at most; aim."""
 COSTS = {
-    "exchange_16": ("exchanged, on one side, its servers included", 2),
-    "exchange_200": ("the same with 200 pairs", 2),
-    "receive_16": ("received and stored", 1),
-    "bulk_2": ("submitted in bulk", 1),
+    "exchange_1": "exchanged, 1 pair, both sides",
+    "exchange_16": "exchanged, 16 pairs, both sides",
+    "exchange_200": "exchanged, 200 pairs, both sides",
+    "receive_1": "received and stored, 1 connection",
+    "receive_16": "received and stored, 16 connections",
+    "submit_1": "submitted through the API, one for each request",
+    "bulk_1": "submitted through the API, 5,000 for each request",
 }
-"""What is timed, and the MSHs that share the machine meanwhile."""
+SPENDERS = ("web", "worker", "PostgreSQL", "Valkey", "all")
 MESSAGES_A_DAY = 200
 BUSIEST_HOUR = 0.2
 """Share of a day's messages."""
@@ -72,15 +75,14 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=ROOT / "var" / "work.json")
     arguments = parser.parse_args()
     results = json.loads(arguments.results.read_text())
-    absolute, cpus = results["absolute"], results["machine"]["cpus"]
+    absolute = results["absolute"]
     parts = {"figures": figures(results)}
     if drawn := pictures():
         parts["pictures"] = drawn
-    if costs := cost(absolute, cpus):
+    if costs := cost(absolute):
         parts["cost"] = costs
-    if "exchange_16" in absolute:
-        rate = absolute["exchange_16"]["product"]["median"]
-        parts["installations"] = installations(_one_side(rate, cpus))
+    if spent := absolute.get("exchange_16", {}).get("cpu_ms"):
+        parts["installations"] = installations(spent["all"] / 2)
     if arguments.work.exists():
         parts["work"] = work(json.loads(arguments.work.read_text()))
     if not arguments.write:
@@ -126,15 +128,15 @@ def pictures() -> str:
     return "\n\n".join(f"![{name}](images/performance-{name}.png)" for name in found)
 
 
-def cost(absolute: Document, cpus: int) -> str:
+def cost(absolute: Document) -> str:
     """CPU of one message in milliseconds; "" if nothing was measured."""
     rows = []
-    for name, (what, sides) in COSTS.items():
-        if name in absolute:
-            rate = absolute[name]["product"]["median"]
-            milliseconds = 1000 * cpus / rate / sides
-            rows.append([what, f"{milliseconds:.2f}", f"{1000 / milliseconds:,.0f}"])
-    headings = ("", "CPU for one message, ms", "messages per second and core")
+    for name, what in COSTS.items():
+        if spent := absolute.get(name, {}).get("cpu_ms"):
+            decimals = 3 if spent["all"] < 1 else 2
+            figures = [f"{spent[spender]:.{decimals}f}" for spender in SPENDERS]
+            rows.append([what, *figures, f"{1000 / spent['all']:,.0f}"])
+    headings = ("CPU, ms", *SPENDERS, "messages per second and core")
     return _table(headings, rows) if rows else ""
 
 
@@ -149,11 +151,6 @@ def installations(milliseconds: float) -> str:
         rows.append([f"{partners:,}", f"{day:,}", f"{second:,.0f}", f"{cores}", f"{disk:,.0f} GB"])
     headings = ("partners", "messages a day", "a second, busiest hour", "cores", "disk")
     return _table(headings, rows)
-
-
-def _one_side(rate: float, cpus: int) -> float:
-    """Two MSHs share the machine."""
-    return 1000 * cpus / rate / 2
 
 
 def _ratio(name: str, found: Document) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from . import floor, wire
+from .spent import Spent
 from .stage import Stage, loaded_name
 
 KEPT = "SELECT count(*) FROM msh_outboundmessage"
@@ -27,6 +28,7 @@ class Submit:
         self._seconds = seconds
         self._latencies: list[tuple[float, float]] = []
         self._messages = 0
+        self._spent = Spent(stage.loaded)
 
     def quiet(self) -> AbstractContextManager[None]:
         return self._stage.only(self._msh)
@@ -34,9 +36,11 @@ class Submit:
     def product(self) -> float:
         before = self._msh.value(KEPT)
         with self._msh.paused("worker", "beat"):
+            self._spent.begin()
             started = time.monotonic()
             latencies = self._submit_until(started + self._seconds)
             seconds = time.monotonic() - started
+            self._spent.end(len(latencies))
         kept = self._msh.value(KEPT) - before
         if kept != len(latencies):
             raise RuntimeError(f"{len(latencies)} answered 201, but kept are {kept}")
@@ -60,6 +64,7 @@ class Submit:
             "latency_median_ms": statistics.median(each[0] for each in self._latencies),
             "latency_p99_ms": statistics.median(each[1] for each in self._latencies),
             "messages": self._messages,
+            **self._spent.facts(),
         }
 
     def _submit_until(self, end: float) -> list[float]:

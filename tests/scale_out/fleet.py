@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.processes import cpu_seconds
+from benchmarks.spent import cpu_seconds
 from demo.machines import ROOT, DemoFailed, Machine
 from msh import processes
 from msh.standalone import datafolder

@@ -122,8 +122,7 @@ _ANSWERS = """
     JOIN bench_link bench ON bench.id = link.id
     JOIN (VALUES (0, 'doubted', 401, '401 Unauthorized'),
                  (1, 'doubted', 503, '503 Service Unavailable'),
-                 (2, 'failed', NULL, 'ClientConnectorError: Cannot connect to host 192.0.2.7:443 '
-                                     '[Connect call failed (443)]')
+                 (2, 'failed', NULL, 'Cannot connect to 192.0.2.7:443: No route to host')
          ) answer (place, outcome, status, detail) ON answer.place = bench.place %% 10
     CROSS JOIN generate_series(2, 4) number
     WHERE link.state = 'suspended'

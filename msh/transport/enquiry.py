@@ -6,6 +6,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import aiohttp
 
+from msh.transport.failures import why
 from msh.transport.http import one_line
 
 AT_ONCE = 4  # questions
@@ -61,7 +62,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
     except TimeoutError:
         raise NoAnswerInTime(f"no answer within {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise EnquiryFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
+        raise EnquiryFailed(one_line(why(error), DETAIL_LIMIT)) from None
 
 
 async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:

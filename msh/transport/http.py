@@ -26,6 +26,7 @@ from aiohttp.http_writer import StreamWriter
 
 from msh.faults import reach
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
+from msh.transport.failures import why
 from msh.transport.job import Job
 
 IDLE_LIMIT = 1.5
@@ -92,7 +93,7 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if body.unwritten is _Unwritten.LATE:
                 return None
-            return _failed(_why(error), body)
+            return _failed(why(error), body)
         start, is_whole = await _finish(response, expires, job.answer_limit)
         result = _result(response, _words(response, start[:WORDS_READ]))
         answer = _answer(response, start) if job.answer_limit and is_whole else None
@@ -175,14 +176,6 @@ def _hung_up(transport: asyncio.Transport | None) -> bool:
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _why(error: Exception) -> str:
-    """The words of a certificate's fault first: a table of many links shows only the beginning."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        fault = getattr(error.certificate_error, "verify_message", error.certificate_error)
-        return f"Certificate not trusted: {fault} ({error.host}:{error.port})"
-    return f"{type(error).__name__}: {error}"
 
 
 def _failed(detail: str, body: _Body) -> AttemptResult:

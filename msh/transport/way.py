@@ -88,4 +88,5 @@ def _certificate(connect: Callable[[], socket.socket], host: str) -> str:
 
 
 def _why(error: Exception) -> str:
-    return one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)
+    """The step says what failed."""
+    return one_line(getattr(error, "strerror", None) or str(error), DETAIL_LIMIT)

@@ -4,6 +4,7 @@ import asyncio
 
 import aiohttp
 
+from msh.transport.failures import why
 from msh.transport.http import one_line
 
 DETAIL_LIMIT = 300  # characters
@@ -39,7 +40,7 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> s
     except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
         raise WebhookFailed("the webhook URL is invalid") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise WebhookFailed(one_line(f"{type(error).__name__}: {error}", DETAIL_LIMIT)) from None
+        raise WebhookFailed(one_line(why(error), DETAIL_LIMIT)) from None
 
 
 async def _body(response: aiohttp.ClientResponse) -> str:

@@ -26,10 +26,7 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement, Partner
 
-REFUSED_CONNECTION = (
-    None,
-    "ClientConnectorError: Cannot connect to host 127.0.0.1:8199 [Connect call failed (8199)]",
-)
+REFUSED_CONNECTION = None, "Cannot connect to 127.0.0.1:8199: Connection refused"
 UNAUTHORIZED = 401, "401 Unauthorized"
 COPIES = 3
 _names = count(1)

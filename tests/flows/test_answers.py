@@ -42,9 +42,9 @@ SAY_NOTHING = {Answer.MAIL, Answer.OTHER, Answer.NONE}
         ("502 Bad Gateway", 502, Answer.GATEWAY),
         ("418 I'm a teapot", 418, Answer.OTHER),
         ("no answer within 60 s", None, Answer.TIMEOUT),
-        ("ServerDisconnectedError: Server disconnected", None, Answer.CUT),
-        ("ClientOSError: [Errno 104] Connection reset by peer", None, Answer.CUT),
-        ("InvalidURL: http://", None, Answer.OTHER),
+        ("Connection closed before the answer", None, Answer.CUT),
+        ("Connection broken: Connection reset by peer", None, Answer.CUT),
+        ("Invalid URL: http://", None, Answer.OTHER),
         ("RCPT TO: 450 too busy", 450, Answer.MAIL),
         ("connect: [Errno 111] Connect call failed", None, Answer.MAIL),
         (

@@ -40,7 +40,7 @@ def test_rows_are_read_as_they_are() -> None:
     assert explanation_of(second.pk).endswith("In the queue 1 message is before it.")
 
     answer(world, result=LOST)
-    assert "ConnectionRefusedError. The next copy is sent at" in explanation_of(first.pk)
+    assert f"{LOST.detail}. The next copy is sent at" in explanation_of(first.pk)
     behind = explanation_of(third.pk)
     assert behind.startswith(f"Message {first.message_id} (number 1) is in flight before it: 1 att")
     assert behind.endswith("In the queue 1 message is before it.")

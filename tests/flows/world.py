@@ -15,7 +15,8 @@ from partners.models import Agreement, Partner, digest_of
 from . import byhand
 from .byhand import TRANSMITTED
 
-LOST = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError", body_sent=False)
+REFUSED = "Cannot connect to 127.0.0.1:9: Connection refused"
+LOST = AttemptResult(AttemptOutcome.FAILED, detail=REFUSED, body_sent=False)
 MOST_POSTS = 1000
 _names = count(1)
 

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -40,7 +42,8 @@ def test_a_refused_connection_sent_nothing(transmit: Transmit, peer: Peer) -> No
     assert result.outcome is AttemptOutcome.FAILED
     assert result.status is None
     assert result.body_sent is False
-    assert "ClientConnectorError" in result.detail
+    place = urlsplit(peer.address).netloc
+    assert result.detail == f"Cannot connect to {place}: Connection refused"
     assert answer_of(result.detail) is Said.CONNECTION
 
 
@@ -48,6 +51,7 @@ def test_an_unknown_host_sent_nothing(transmit: Transmit) -> None:
     result = result_of(transmit(url="http://no-such-host.invalid/ebxml/"))
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
+    assert result.detail.startswith("Host name not found: no-such-host.invalid (")
     assert answer_of(result.detail) is Said.NAME
 
 
@@ -76,6 +80,11 @@ def test_a_connection_that_breaks_after_the_write_is_not_tried_again(
     assert result.outcome is AttemptOutcome.FAILED
     assert result.status is None
     assert result.body_sent is True
+    assert result.detail in {
+        "Connection closed before the answer",
+        "Connection broken: Connection reset by peer",
+    }
+    assert answer_of(result.detail) is Said.CUT
     assert len(peer.received) == 1
 
 
@@ -173,6 +182,25 @@ def test_untrusted_certificate_is_refused(transmit: Transmit, tmp_path: Path) ->
     place = peer.address.split("/")[2]
     assert result.detail == f"Certificate not trusted: self-signed certificate ({place})"
     assert answer_of(result.detail) is Said.TLS
+
+
+def test_a_server_without_tls_is_named_so(transmit: Transmit) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+        greeted = thread.submit(_greet, server)
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        result = result_of(transmit(url=f"https://{place}/"))
+        greeted.result()
+    assert result.detail.startswith("TLS failed: ")
+    assert result.detail.endswith(f" ({place})")
+    assert answer_of(result.detail) is Said.TLS
+    assert result.body_sent is False
+
+
+def _greet(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(b"220 this is not TLS\r\n")
+        connection.recv(4096)
 
 
 @pytest.mark.parametrize("points", ["post-before-write", "post-after-write"])

@@ -45,7 +45,7 @@ def test_unsent_notifications_are_listed(
         reverse("admin:msh_operatornotice_changelist"), {"is": "waiting"}
     ).content.decode()
 
-    assert "ClientConnectorError" in listed
+    assert "Cannot connect to 127.0.0.1:9: Connection refused" in listed
     assert "The partner refused the message permanently" in listed
     assert "not sent, retrying" in listed
 

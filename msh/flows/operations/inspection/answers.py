@@ -63,21 +63,11 @@ _BY_STATUS = {
     **dict.fromkeys((429, 503), Answer.UNAVAILABLE),
 }
 _BY_TEXT = (
-    (
-        re.compile("DNSError|Name or service not known|name resolution|No address assoc"),
-        Answer.NAME,
-    ),
-    (re.compile("Certificate|CERTIFICATE|SSLError|ssl\\.c|TLSV1"), Answer.TLS),
-    (
-        re.compile("^no connection within|the last: no connection|timed out|TimeoutError"),
-        Answer.TIMEOUT,
-    ),
-    (re.compile("no answer within"), Answer.TIMEOUT),
-    (
-        re.compile("Connector|Connection ?Refused|Connect call failed|unreachable"),
-        Answer.CONNECTION,
-    ),
-    (re.compile("Disconnected|[Rr]eset|Broken pipe|ClientOSError|closed"), Answer.CUT),
+    (re.compile("Host name not found"), Answer.NAME),
+    (re.compile("Certificate not trusted|TLS failed"), Answer.TLS),
+    (re.compile("(?:^|the last: )no (?:connection|answer) within|timed out"), Answer.TIMEOUT),
+    (re.compile("Cannot connect to"), Answer.CONNECTION),
+    (re.compile("Connection (?:broken|closed)"), Answer.CUT),
 )
 """The first that is found in the text of an attempt that was not answered."""
 

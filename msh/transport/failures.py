@@ -14,21 +14,23 @@ def why(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             fault = getattr(error.certificate_error, "verify_message", error.certificate_error)
-            return f"Certificate not trusted: {fault} ({error.host}:{error.port})"
+            text = f"Certificate not trusted: {fault} ({error.host}:{error.port})"
         case aiohttp.ClientConnectorDNSError():
-            return f"Host name not found: {error.host} ({_reason(error.os_error)})"
+            text = f"Host name not found: {error.host} ({_reason(error.os_error)})"
         case aiohttp.ClientConnectorSSLError():
-            return f"TLS failed: {_reason(error.os_error)} ({error.host}:{error.port})"
+            text = f"TLS failed: {_reason(error.os_error)} ({error.host}:{error.port})"
         case aiohttp.ClientConnectorError():
-            return f"Cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
+            text = f"Cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
         case aiohttp.ServerDisconnectedError():
-            return "Connection closed before the answer"
+            text = "Connection closed before the answer"
         case aiohttp.InvalidURL():
-            return f"Invalid URL: {error.url}"
+            text = f"Invalid URL: {error.url}"
         case OSError():
             what = "TLS failed" if "[SSL" in str(error) else "Connection broken"
-            return f"{what}: {_reason(error)}"
-    return f"{type(error).__name__}: {error}"
+            text = f"{what}: {_reason(error)}"
+        case _:
+            text = f"{type(error).__name__}: {error}"
+    return text
 
 
 def _reason(error: OSError) -> str:

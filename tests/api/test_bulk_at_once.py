@@ -129,7 +129,7 @@ def deadlock(
 
     def patient() -> Answer:
         with connection.cursor() as cursor:
-            cursor.execute("SET deadlock_timeout = '4s'; SET lock_timeout = '1min'")
+            cursor.execute("SET deadlock_timeout = '8s'; SET lock_timeout = '1min'")
         return shop.bulk([order(world, f"m-{n}") for n in (1, 2)])
 
     keep(other, world, "m-2")

@@ -210,4 +210,5 @@ def test_cost_follows_new_rows_and_not_stored_ones(cast: Cast) -> None:
     multiply(History.objects.latest("pk"), 10_000)
     multiply(OutboundMessage.objects.latest("pk"), 5_000, message_id="'many-' || n")
     StatisticsProgress.objects.update(history_id=History.objects.latest("pk").pk)
-    assert cost_of_next(acknowledged) <= first + 20
+    # To read all rows would cost several hundred; a level more of each index is none of that.
+    assert cost_of_next(acknowledged) <= first + 100

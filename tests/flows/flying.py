@@ -32,8 +32,8 @@ from partners.setup import apply
 
 from .byhand import PLENTY, TRANSMITTED, Carrying
 
-REFUSED = "Cannot connect to 127.0.0.1:9: Connection refused"
-SILENT = AttemptResult(AttemptOutcome.FAILED, detail=REFUSED, body_sent=False)
+NO_CONNECTION = "Cannot connect to 127.0.0.1:9: Connection refused"
+SILENT = AttemptResult(AttemptOutcome.FAILED, detail=NO_CONNECTION, body_sent=False)
 REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=400, detail="Bad Request")
 BUSY = AttemptResult(AttemptOutcome.FAILED, status=500, detail="Internal Server Error")
 _names = count(1)

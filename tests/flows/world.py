@@ -15,8 +15,8 @@ from partners.models import Agreement, Partner, digest_of
 from . import byhand
 from .byhand import TRANSMITTED
 
-REFUSED = "Cannot connect to 127.0.0.1:9: Connection refused"
-LOST = AttemptResult(AttemptOutcome.FAILED, detail=REFUSED, body_sent=False)
+NO_CONNECTION = "Cannot connect to 127.0.0.1:9: Connection refused"
+LOST = AttemptResult(AttemptOutcome.FAILED, detail=NO_CONNECTION, body_sent=False)
 MOST_POSTS = 1000
 _names = count(1)
 

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from msh.flows.operations.inspection.answers import OUTCOMES
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.flows.operations.inspection.trace import IN_PROGRESS, Moment
+from msh.flows.operations.inspection.trace import IN_PROGRESS, NOT_RECORDED, Moment
 from msh.models import Direction
 from msh.protocol.attempt import AttemptOutcome
 from msh.store.history import ITSELF
@@ -145,6 +145,7 @@ ATTEMPTS = {
     "doubted": "sent; the answer was unexpected",
     "refused": "refused by the partner",
     IN_PROGRESS: "being sent",
+    NOT_RECORDED: "may have been sent; its end was not recorded",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
 _DUPLICATE = "duplicate: "

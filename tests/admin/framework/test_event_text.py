@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from msh.admin.framework import event_text
-from msh.flows.operations.inspection.trace import IN_PROGRESS, Moment
+from msh.flows.operations.inspection.trace import IN_PROGRESS, NOT_RECORDED, Moment
 from msh.models import Direction, OutboundLink, OutboundMessage
 from msh.protocol import events
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -49,7 +49,7 @@ def test_the_story_is_told_while_a_copy_is_being_sent(administrator: Client) -> 
 
 
 def test_every_outcome_of_an_attempt_has_words() -> None:
-    assert {IN_PROGRESS, *AttemptOutcome} <= set(event_text.ATTEMPTS)
+    assert {IN_PROGRESS, NOT_RECORDED, *AttemptOutcome} <= set(event_text.ATTEMPTS)
 
 
 @pytest.mark.django_db

@@ -1,5 +1,6 @@
 """The page of a message: its timeline, duplicates, the state of its link."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.flows.operations import change_link
+from msh.flows.operations.inspection.trace import trace_of
 from msh.models import (
+    Attempt,
     InboundLink,
     InboundMessage,
     Incident,
@@ -16,7 +19,7 @@ from msh.models import (
     OutboundMessage,
 )
 from tests.admin.conftest import busy_world, suspended_world, url
-from tests.flows.world import LOST, make_world
+from tests.flows.world import LOST, TRANSMITTED, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +53,44 @@ def test_http_status_is_shown_once(administrator: Client) -> None:
 
     assert "415 Unsupported Media Type" in page
     assert "415 415" not in page
+
+
+def test_copy_stands_before_the_acknowledgement_that_overtook_its_record(
+    administrator: Client,
+) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.poll()
+    world.end(job, TRANSMITTED)
+    now = timezone.now()
+    Attempt.objects.update(claimed_at=now, ended_at=now + timedelta(milliseconds=30))
+    OutboundMessage.objects.update(
+        state="acknowledged", completed_at=now + timedelta(milliseconds=5)
+    )
+    assert _attempts_told(administrator, message) == ["Copy 1 sent; no Acknowledgement yet"]
+    (moment,) = [one for one in trace_of(message.message_id) if one.event == "Attempt 1"]
+    assert moment.at == now
+
+
+def test_attempt_whose_end_was_not_recorded_is_not_under_way(administrator: Client) -> None:
+    world = make_world()
+    message = world.submit()
+    world.poll()
+    assert _attempts_told(administrator, message) == ["Copy 1 being sent"]
+
+    first = Attempt.objects.get()
+    first.pk, first.number = None, 2
+    first.save()
+    told = _attempts_told(administrator, message)
+
+    lost = "Copy 1 may have been sent; its end was not recorded"
+    assert sorted(told) == [lost, "Copy 2 being sent"]
+
+
+def _attempts_told(client: Client, message: OutboundMessage) -> list[str]:
+    page = client.get(url(OutboundMessage, "change", message.pk))
+    sentences = [str(row[1]) for row in page.context["tables"][0].rows]
+    return [sentence for sentence in sentences if sentence.startswith("Copy")]
 
 
 def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:

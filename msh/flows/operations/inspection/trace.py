@@ -27,6 +27,8 @@ ATTEMPTS = 200
 """Attempts of a message that are shown, the last ones: retries may go on for weeks."""
 IN_PROGRESS = "in progress"
 """What is said in place of the outcome of an attempt that has not ended."""
+NOT_RECORDED = "not recorded"
+"""The same, if it is over: another attempt was begun after it, or the message is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +188,27 @@ def _moment(row: History) -> Moment:
 
 
 def _attempts(message: OutboundMessage) -> Iterator[Moment]:
+    is_over = message.completed_at is not None
     for attempt in Attempt.objects.filter(message=message).order_by("-number")[:ATTEMPTS]:
         status = str(attempt.status or "")
         said = attempt.detail.startswith(status)  # as the status line of an HTTP answer does
         yield Moment(
-            at=attempt.ended_at or attempt.claimed_at,
+            at=_moment_of(attempt, message.completed_at),
             direction=Direction.OUT,
             partner=message.link.partner.name,
             event=f"Attempt {attempt.number}",
-            to_state=attempt.outcome or IN_PROGRESS,
+            to_state=attempt.outcome or (NOT_RECORDED if is_over else IN_PROGRESS),
             detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
         )
+        is_over = True
+
+
+def _moment_of(attempt: Attempt, completed_at: datetime | None) -> datetime:
+    """Its end; its beginning if its message was complete before the end was recorded, which is
+    written with the worker's next round: an Acknowledgement does not come before its copy."""
+    if attempt.ended_at is None or (completed_at and attempt.ended_at > completed_at):
+        return attempt.claimed_at
+    return attempt.ended_at
 
 
 def _signals(signals: QuerySet[Signal]) -> Iterator[Moment]:

@@ -19,7 +19,8 @@ from msh.models import (
     OutboundMessage,
 )
 from tests.admin.conftest import busy_world, suspended_world, url
-from tests.flows.world import LOST, TRANSMITTED, make_world
+from tests.flows.byhand import TRANSMITTED
+from tests.flows.world import LOST, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -50,7 +50,7 @@ def test_first_message_is_sent_from_the_page_of_the_partner(
     console: Console, pair: PairFactory
 ) -> None:
     """F7: after a new partner was set up, nothing in the console sent a message to it."""
-    partner = pair(acknowledges=True)
+    partner = pair(acknowledges=True, name="initech")
     page = console.open("Supervisor", f"partner/{partner.partner.pk}/")
 
     page.get_by_role("link", name="send test message").click()
@@ -65,6 +65,7 @@ def test_first_message_is_sent_from_the_page_of_the_partner(
     expect(page.get_by_role("region", name="Summary")).to_contain_text(
         re.compile("acknowledged", re.IGNORECASE)
     )
+    console.picture(page, "console-message")
 
 
 def test_partner_has_a_name_in_any_script_and_a_telephone(

@@ -25,9 +25,11 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 LEASES_EVERY = 1.0  # seconds
-GATHER = 0.02
-"""Seconds between rounds while many partners are served at once: with 16 pairs a quarter more
-messages than with 0 or 5 ms, and no more with 40 ms."""
+GATHER = 0.0005
+"""Seconds between rounds for each of the partners that are served at once, so that one round and
+one commit serve several: with 6 pairs 1.7 times the messages of always 20 ms, with 16 a tenth
+more."""
+GATHER_MOST = 0.01
 HOLD = 0.05
 """Seconds that a 2xx may wait, half of them to be taken and half to be recorded by the transaction
 of the next round: usually the Acknowledgement, or the next message, causes one before. A 2xx
@@ -35,7 +37,7 @@ completes nothing, and one that is lost with the process is a worker that died a
 
 
 class RecentPartners:
-    """Those to whom a POST has just ended: whether many are being served at once."""
+    """Those to whom a POST has just ended: how many are being served at once."""
 
     MANY = 4
     WITHIN = 0.1  # seconds
@@ -46,9 +48,11 @@ class RecentPartners:
     def note(self, partner_id: int, now: float) -> None:
         self._ended[partner_id] = now
 
-    def are_many(self, now: float) -> bool:
+    def gather(self, now: float) -> float:
+        """Seconds between rounds. None for a few partners: each would wait for nothing."""
         self._ended = {who: at for who, at in self._ended.items() if now - at < self.WITHIN}
-        return len(self._ended) >= self.MANY
+        many = len(self._ended)
+        return min(GATHER * many, GATHER_MOST) if many >= self.MANY else 0.0
 
 
 class SendingLoop(WorkerLoop):
@@ -103,8 +107,8 @@ class SendingLoop(WorkerLoop):
     def next_round_at(self) -> float:
         """With many partners, one transaction for several is worth a few milliseconds."""
         now = time.monotonic()
-        gathers = self._recent.are_many(now)
-        self._round_at = max(now, self._round_at + GATHER) if gathers else now
+        gather = self._recent.gather(now)
+        self._round_at = max(now, self._round_at + gather) if gather else now
         return self._round_at
 
     def patience(self) -> float:

@@ -95,6 +95,11 @@ class Pair:
         ended = Attempt.objects.filter(message=message, ended_at__isnull=False).order_by("number")
         return list(ended.values_list("outcome", "status"))
 
+    def attempt_rows(self, message: OutboundMessage) -> str:
+        """All that stands in them, to be read by somebody who looks for an error."""
+        rows = Attempt.objects.filter(message=message).order_by("number").values()
+        return "\n".join(str(row) for row in rows)
+
     def incidents(self) -> list[str]:
         """Kinds of its open incidents."""
         incidents = Incident.objects.filter(partner=self.partner, resolved_at=None)
@@ -209,6 +214,7 @@ def assert_waited(pair: Pair, message: OutboundMessage, *waits: float) -> None:
     noted before it is answered, so a wait that began with the answer ends later.
     """
     gaps = pair.peer.received.gaps(message.message_id)
-    assert len(gaps) == len(waits)
+    found = f"{gaps} is not {waits}:\n{pair.attempt_rows(message)}"
+    assert len(gaps) == len(waits), found
     for gap, wait in zip(gaps, waits, strict=True):
-        assert wait <= gap <= wait + LATE, f"{gaps} is not {waits}"
+        assert wait <= gap <= wait + LATE, found

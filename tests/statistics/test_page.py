@@ -21,6 +21,7 @@ from msh.flows.operations.statistics import periods
 from msh.flows.operations.statistics.report import report_of
 from msh.flows.operations.statistics.words import duration_text, seconds_text
 from msh.models import History, StatisticsProgress
+from msh.store.statistics import collect as collecting
 from msh.store.statistics import read
 from msh.store.statistics.span import Span
 from partners.models import Agreement, Partner
@@ -38,8 +39,11 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def busy(cast: Cast) -> Cast:
     """Two messages out of which one was sent again, one in, a suspension that is over, and one that
-    is not. The first agreement has a name that is a formula."""
-    now = timezone.now() - timedelta(minutes=1)
+    is not. The first agreement has a name that is a formula.
+
+    All of it before what `collect_all` counts up to, which is SETTLED ago: of the hour that begins
+    in between the page shows nothing."""
+    now = timezone.now() - 2 * collecting.SETTLED
     first, other = cast.agreements[:2]
     first.tpa_id = "=1+1"
     first.save()
@@ -79,7 +83,7 @@ def test_page_says_what_it_counts_and_up_to_when(busy: Cast, viewer: Client) -> 
     (table,) = page.context["tables"]
     assert [(row[1], row[2], row[-1]) for row in table.rows] == [
         ("1", "1", "1\xa0h\xa00\xa0min"),
-        ("1", "0", "59\xa0min"),
+        ("1", "0", "1\xa0h\xa01\xa0min"),
     ]
     assert text.count("<rect") > 3
     assert "<script" not in text.partition("msh-charts")[2].partition("</figure>")[0]
@@ -116,7 +120,7 @@ def test_partner_that_was_removed_stays_in_the_figures_of_all(busy: Cast, viewer
     """And the lines of the table add up to them."""
     gone = Partner.objects.create(name="gone", uri="http://gone.example/")
     agreement = Agreement(partner=gone)
-    now = timezone.now() - timedelta(minutes=1)
+    now = timezone.now() - 2 * collecting.SETTLED
     for event in ("DuplicateArrived", "MessageArrived"):
         busy.happened(agreement, now, direction="in", to_state="accepted", event=event)
     collect_all()

@@ -140,7 +140,8 @@ def test_ack_overtakes_the_failure_of_its_post(pair: PairFactory) -> None:
 
 
 def test_retry_after_is_honoured(pair: PairFactory) -> None:
-    """The larger of it and RetryInterval, capped; nothing where it is no number (D54)."""
+    """The larger of it and RetryInterval, capped; nothing where it is no number (D54). One retry:
+    the next would come a RetryInterval after it, while another partner is still waited for."""
     waits = {
         ("4", 1, 3600): 4,
         ("1", 3, 3600): 3,
@@ -150,7 +151,8 @@ def test_retry_after_is_honoured(pair: PairFactory) -> None:
     }
     asked = {}
     for (retry_after, retry_interval, limit), wait in waits.items():
-        partner = pair(timeout=60, retry_interval=retry_interval, transient_wait_limit=limit)
+        terms = {"retry_interval": retry_interval, "transient_wait_limit": limit}
+        partner = pair(timeout=60, retries=1, **terms)
         partner.peer.script(status(503, retry_after=retry_after))
         asked[partner] = (partner.submit(), wait)
     for partner, (message, wait) in asked.items():

@@ -28,8 +28,8 @@ class Promise(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Names:
     """Partners whose outbound link may have something to send, signals that were claimed with their
-    message, partners to whom flights may leave, and copies that were promised. `all`: whatever
-    there is."""
+    message, partners to whom flights may leave, and copies that were promised. `all`: whatever a
+    poll finds, which is nothing that is claimed or promised: beside it these names count."""
 
     links: frozenset[int] = frozenset()
     signals: frozenset[int] = frozenset()
@@ -51,10 +51,9 @@ class Names:
 
     def token(self) -> str:
         """As an element of the Redis list, such as "l12 s345"; "*" is all."""
-        if self.all:
-            return _ALL
         return " ".join(
             (
+                *([_ALL] if self.all else []),
                 *(f"l{partner_id}" for partner_id in self.links),
                 *(f"s{key}" for key in self.signals),
                 *(f"f{partner_id}" for partner_id in self.flights),

@@ -141,7 +141,7 @@ def wake_up(
         flights=frozenset(flights),
         promised=frozenset(promised),
     ):
-        asked.setdefault(WakeUp.TRANSMIT, names)
+        asked[WakeUp.TRANSMIT] = asked.get(WakeUp.TRANSMIT, NOTHING) | names
     if asked:
         _messenger().send(asked)
 

@@ -66,6 +66,15 @@ def test_what_the_sweep_takes_over_in_a_moment_is_left_to_it(
     assert taken(loop) == []
 
 
+def test_claimed_signal_is_sent_if_others_ask_for_everything(
+    claimed: Signal, loop: SendingLoop
+) -> None:
+    """Wake-ups of one moment are joined. A poll would pass over it for a second."""
+    joined = Names(signals=frozenset({claimed.pk})) | EVERYTHING
+    loop.round(Names.of_token(joined.token().encode()))
+    assert len(taken(loop)) == 1
+
+
 def test_signal_whose_post_takes_long_is_kept_claimed(claimed: Signal, loop: SendingLoop) -> None:
     loop.round(Names(signals=frozenset({claimed.pk})))
     assert len(taken(loop)) == 1

@@ -148,6 +148,8 @@ def test_large_message_is_not_read_before_it_has_a_place() -> None:
         Names(frozenset({1}), frozenset({3, 4})),
         Names(flights=frozenset({9}), promised=frozenset({Promise(1, 2**31, 4, 20.25)})),
         EVERYTHING,
+        EVERYTHING | Names(signals=frozenset({3})),
+        EVERYTHING | Names(promised=frozenset({Promise(1, 2, 4, 20.25)})),
     ],
 )
 def test_names_survive_the_way(names: Names) -> None:
@@ -203,11 +205,14 @@ def test_promises_to_many_partners_wait_for_a_busy_worker(monkeypatch: pytest.Mo
     assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(promised=promised)
 
 
-def test_wake_up_of_everything_needs_no_names(named: list[dict[WakeUp, Names]]) -> None:
-    wake_up(WakeUp.TRANSMIT, links=[1])
+def test_wake_up_of_everything_keeps_names(named: list[dict[WakeUp, Names]]) -> None:
+    """A poll does not look for what is claimed or promised: without its name it would wait for a
+    second."""
+    promised = frozenset({Promise(1, 2, 4, 20.25)})
+    wake_up(WakeUp.TRANSMIT, promised=promised)
     wake_up(WakeUp.DELIVER, signals=[2])
     wake_up()
     assert named == [
-        {WakeUp.TRANSMIT: EVERYTHING},
+        {WakeUp.TRANSMIT: EVERYTHING | Names(promised=promised)},
         {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Names(signals=frozenset({2}))},
     ]

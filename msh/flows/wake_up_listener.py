@@ -48,7 +48,9 @@ class WakeUpListener:
                 shared_client().delete(self._keys.awake)
                 names = self._read()
                 self._disconnect()
-                if names or shared_client().llen(self._keys.tokens):  # in the last moment
+                if names:  # in the last moment
+                    shared_client().rpush(self._keys.tokens, names.token())
+                if shared_client().llen(self._keys.tokens):
                     queue_task(self._kind)
         self._disconnect()
 

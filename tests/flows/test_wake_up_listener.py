@@ -68,6 +68,20 @@ def test_nothing_is_waited_for(client: Any) -> None:
     assert not client.exists(wake_up.keys_of(WakeUp.FORWARD).awake)
 
 
+def test_what_comes_in_the_last_moment_is_left_to_the_next_worker(
+    monkeypatch: pytest.MonkeyPatch, client: Any
+) -> None:
+    """With its names: a poll does not look for what is claimed or promised."""
+    tasks: list[WakeUp] = []
+    monkeypatch.setattr(wake_up_listener, "queue_task", tasks.append)
+    with WakeUpListener(WakeUp.FORWARD) as listener:
+        connection = listener._connection
+        client.rpush(TOKENS, Names(PARTNERS).token())
+        wait_until(lambda: connection.can_read(timeout=0) and not client.exists(TOKENS))
+    assert tasks == [WakeUp.FORWARD]
+    assert wake_up.take_names(WakeUp.FORWARD) == Names(PARTNERS)
+
+
 def test_without_redis_everything_is_polled_for_once_a_second() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed_soon:
         port = closed_soon.getsockname()[1]

@@ -88,12 +88,13 @@ def _latencies(axes: Any, absolute: Document) -> bool:
 
 
 def _growth(axes: Any, absolute: Document) -> bool:
-    """The speed with so many messages stored, as a share of that with 10,000."""
+    """The speed with so many messages stored, as a share of that with 10,000. Where one number was
+    measured, the table says it all."""
     drawn = False
     for name, colour in (("growth_receive", _BLUE), ("growth_exchange", _RED)):
         found = [one for key, one in absolute.items() if key.startswith(name)]
         points = sorted((one["stored"], one["ratio"]) for one in found)
-        if points:
+        if len(points) > 1:
             axes.plot(*zip(*points, strict=True), marker="o", color=colour, label=name)
             drawn = True
     axes.set_xscale("log")

@@ -20,7 +20,8 @@ from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from partners.models import Partner
 
-TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204)
+TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204, detail="204 No Content")
+"""As HTTP gives it: see `tests/transport/test_http.py`."""
 
 
 @dataclass(frozen=True)

@@ -164,37 +164,43 @@ def _goes_out(job: Job) -> bool:
 
 def settled_by(
     copies: Iterable[PromisedCopy], finished: Iterable[Finished]
-) -> tuple[list[EndedAttempt], list[Finished]]:
-    """Of the POSTs that have `finished` those of messages before these copies, with nothing but a
-    2xx; and the others. Such a message is complete: it changes nothing but the attempt."""
+) -> tuple[list[Finished], list[Finished]]:
+    """Of the POSTs that have `finished` those with a 2xx, of messages before these copies; and the
+    others. Such a message is complete: it changes nothing but the attempt."""
     following = {one.partner_id: one.id for one in copies}
     settled, others = [], []
     for one in finished:
-        copy, result = one.job.key, one.outcome
-        plain = AttemptResult(AttemptOutcome.TRANSMITTED, result.status)
+        copy = one.job.key
         if (
             isinstance(copy, Copy)
             and copy.attempt is not None
             and following.get(copy.partner_id, copy.key) != copy.key
-            and result == plain
-            and result.status is not None
+            and one.outcome.outcome is AttemptOutcome.TRANSMITTED
         ):
-            settled.append(EndedAttempt(copy.key, copy.attempt, result.status))
+            settled.append(one)
         else:
             others.append(one)
     return settled, others
 
 
-def record(settled: list[EndedAttempt]) -> list[EndedAttempt]:
-    """Write them; what is left. Nothing depends on them."""
+def record(settled: list[Finished]) -> list[Finished]:
+    """Write how they ended, which changes nothing else. Returns what has to be recorded by itself,
+    because one of them cannot be written."""
     try:
-        polling.end_attempts(settled)
+        polling.end_attempts([ended for one in settled if (ended := _ended_attempt(one))])
     except Exception as error:
         if capacity.is_gone(error):
             raise
-        logger.warning("the end of attempts is recorded later: %s", describe(error))
+        logger.warning("the ends of attempts are recorded one by one: %s", describe(error))
         return settled
     return []
+
+
+def _ended_attempt(finished: Finished) -> EndedAttempt | None:
+    copy, result = finished.job.key, finished.outcome
+    if not isinstance(copy, Copy) or copy.attempt is None:
+        return None
+    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail)
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Finished:

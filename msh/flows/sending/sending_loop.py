@@ -17,7 +17,6 @@ from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import EndedAttempt
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job
@@ -68,7 +67,7 @@ class SendingLoop(WorkerLoop):
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
         self._promised = promised.UnderWay()
-        self._settled: list[EndedAttempt] = []
+        self._settled: list[Finished] = []
         """Those of messages that are complete, not recorded yet."""
         self._landed: list[Finished] = []
         """Copies of flights whose POST has ended, not recorded yet."""
@@ -148,7 +147,8 @@ class SendingLoop(WorkerLoop):
         if names.promised:
             names |= self._transmit_promised(names.promised)
         if self._settled and not self._may_hold():
-            self._settled = promised.record(self._settled)
+            self._unrecorded += promised.record(self._settled)
+            self._settled = []
         ended = self._unrecorded
         # A worker that is stopping polls no more: what it sends is written as begun without a poll.
         under_way = self._promised.of(EVERYTHING if self._stopping.is_set() else names)

@@ -72,11 +72,12 @@ class FollowingCopy(CopyRow):
 
 
 class EndedAttempt(NamedTuple):
-    """An attempt of a message that is complete, and the HTTP status that ended it: a 2xx."""
+    """An attempt of a message that is complete: transmitted, with this answer."""
 
     key: int
     attempt: int
-    status: int
+    status: int | None
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +278,9 @@ END_ATTEMPTS = Write(
     """
     UPDATE msh_attempt attempt
     SET ended_at = statement_timestamp(), outcome = 'transmitted', status = ended.status,
-        detail = '', body_sent = true
-    FROM unnest(%(keys)s::bigint[], %(attempts)s::int[], %(statuses)s::int[])
-         AS ended (key, attempt, status)
+        detail = ended.detail, body_sent = true
+    FROM unnest(%(keys)s::bigint[], %(attempts)s::int[], %(statuses)s::int[], %(details)s::text[])
+         AS ended (key, attempt, status, detail)
     WHERE attempt.message_id = ended.key AND attempt.number = ended.attempt
 """,
     order=Order.ATTEMPT,

@@ -117,12 +117,13 @@ def load_promised(
 
 
 def end_attempts(ended: Collection[EndedAttempt]) -> None:
-    """Record the 2xx of these attempts, in a transaction of its own."""
+    """Record that these attempts were transmitted, in a transaction of its own."""
     run(
         message_sql.END_ATTEMPTS(
             keys=[one.key for one in ended],
             attempts=[one.attempt for one in ended],
             statuses=[one.status for one in ended],
+            details=[one.detail for one in ended],
         )
     )
 

@@ -2,6 +2,7 @@
 wake-up names."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -351,18 +352,36 @@ def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
     "result",
     [
         AttemptResult(AttemptOutcome.FAILED, status=503, detail="later"),
-        AttemptResult(AttemptOutcome.TRANSMITTED, status=200, detail="strange"),
-        AttemptResult(AttemptOutcome.TRANSMITTED, status=None),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=200, detail="200 OK: strange"),
+        AttemptResult(AttemptOutcome.TRANSMITTED, status=None, detail="taken"),
     ],
 )
-def test_what_is_no_plain_2xx_is_recorded_by_itself(
+def test_what_the_answer_said_is_recorded_with_the_next_copy(
     after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, result: AttemptResult
 ) -> None:
     _, copy, names = after_a_2xx
     loop.take(Finished(copy, result))
     loop._held_until = 0.0
     loop.round(names)
+    loop.round(NOTHING)
+    assert not loop._unrecorded
+    assert not loop._settled
     attempt = Attempt.objects.get(message__message_id=copy.key.message_id)  # type: ignore[attr-defined]
     assert (attempt.outcome, attempt.status, attempt.detail) == (
         *(result.outcome, result.status, result.detail),
     )
+
+
+def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    _, copy, names = after_a_2xx
+    loop.take(Finished(copy, replace(byhand.TRANSMITTED, detail="\0")))
+    loop.round(names)
+    (following,) = taken(loop)
+    loop._settled.append(Finished(following, byhand.TRANSMITTED))
+    loop._held_until = 0.0
+    loop.round(NOTHING)
+    assert not loop._settled
+    assert not loop._unrecorded
+    assert attempt_of(following)[0] == "transmitted"

@@ -2,7 +2,7 @@
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
-from msh.store.sending.submission_sql import inserting
+from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
 
 from .gate_sql import IS_HERE, LINK_IS_HERE
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
@@ -17,15 +17,14 @@ CLOCK_AND_FLIGHTS = Statement(
 )
 
 # The flight is ready at once. One that is sent in order waits for its turn.
-INSERT = inserting(
-    "'flying'",
-    """
+_FLIGHT = """
     flight AS (
         INSERT INTO msh_flight (message_id, link_id, due, waits_turn)
         SELECT message.id, link_id, submitted_at, agreement.ordered
         FROM message JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s),
-    """,
-)
+"""
+INSERT = inserting("'flying'", PARTS, _FLIGHT)
+INSERT_WITH_ONE_PART = inserting("'flying'", ONE_PART, _FLIGHT)
 
 _COLUMNS = """
     message.id, link.partner_id, message.message_id, message.size,

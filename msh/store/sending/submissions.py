@@ -59,6 +59,7 @@ def insert_message(
     submissions to the partner are refused.
     """
     message.size = sum(map(len, parts))
+    has_one = len(parts) == 1
     values: dict[str, object] = {
         "agreement_id": message.agreement_id,
         "message_id": message.message_id,
@@ -75,15 +76,26 @@ def insert_message(
         "from_role": message.from_role,
         "to_role": message.to_role,
         "service_type": message.service_type,
-        **_columns(payloads, parts),
+        **(_one_part(payloads[0], parts[0]) if has_one else _columns(payloads, parts)),
     }
-    insert = submission_sql.INSERT
+    insert = submission_sql.INSERT_WITH_ONE_PART if has_one else submission_sql.INSERT
     if message.flies:
-        message.state, insert = OutboundState.FLYING, flight_sql.INSERT
+        message.state = OutboundState.FLYING
+        insert = flight_sql.INSERT_WITH_ONE_PART if has_one else flight_sql.INSERT
     (rows,) = run(insert(**values))
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
     return rows[0] if rows else None
+
+
+def _one_part(payload: Payload, wire: bytes) -> Mapping[str, object]:
+    return {
+        "content_type": payload.content_type,
+        "content_id": payload.content_id,
+        "label": payload.label,
+        "description": payload.description,
+        "wire": wire,
+    }
 
 
 def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str, Sequence[object]]:

@@ -60,7 +60,7 @@ def exchange(world: World, messages: int, asked: list[Names], at_once: int = 1) 
             loop.take(Finished(job, TRANSMITTED))
             with work.of(f"round after the {kind}"):
                 loop.round(asked.pop() if asked else NOTHING)
-    loop._held_until = 0.0
+    loop._held_until = loop._settled_until = 0.0
     with work.of("what was held"):
         loop.round(NOTHING)
     return work

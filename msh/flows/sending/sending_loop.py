@@ -64,6 +64,8 @@ class SendingLoop(WorkerLoop):
         super().__init__()
         self._unrecorded: list[Finished] = []
         self._held_until = 0.0
+        """When what is unrecorded is not held any longer; the next one: what is settled."""
+        self._settled_until = 0.0
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
         self._promised = promised.UnderWay()
@@ -85,7 +87,7 @@ class SendingLoop(WorkerLoop):
             return False
         if self._promised.lapses(event):
             return True
-        if not (self._unrecorded or self._settled):
+        if not self._unrecorded:
             self._held_until = time.monotonic() + HOLD / 2
         self._unrecorded.append(event)
         self._recent.note(event.job.partner_id, time.monotonic())
@@ -112,10 +114,14 @@ class SendingLoop(WorkerLoop):
 
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE."""
-        holds = self._unrecorded or self._settled
-        held = self._held_until - time.monotonic() if holds else 0.0
-        if held > 0:
-            return held
+        now = time.monotonic()
+        holds = [
+            *([self._held_until] if self._unrecorded else []),
+            *([self._settled_until] if self._settled else []),
+        ]
+        held = [until - now for until in holds if until > now]
+        if held:
+            return min(held)
         return HOLD / 2 if self.carrier.under_way() else super().patience()
 
     def is_busy(self) -> bool:
@@ -146,7 +152,7 @@ class SendingLoop(WorkerLoop):
         did_something = bool(names.signals or names.promised or self._settled)
         if names.promised:
             names |= self._transmit_promised(names.promised)
-        if self._settled and not self._may_hold():
+        if self._settled and (self._stopping.is_set() or time.monotonic() >= self._settled_until):
             self._unrecorded += promised.record(self._settled)
             self._settled = []
         ended = self._unrecorded
@@ -209,6 +215,8 @@ class SendingLoop(WorkerLoop):
             self._promised.add(loaded.jobs)
             self.carrier.submit(loaded.jobs)
         settled, self._unrecorded = promised.settled_by(loaded.copies, self._unrecorded)
+        if not self._settled:
+            self._settled_until = time.monotonic() + HOLD / 2
         self._settled += settled
         if loaded.ended:
             self._unrecorded += loaded.ended

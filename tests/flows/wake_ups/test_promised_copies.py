@@ -9,7 +9,7 @@ from django.db import connection
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import change_link
-from msh.flows.sending import transmit
+from msh.flows.sending import sending_loop, transmit
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
@@ -326,7 +326,7 @@ def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
     assert loop.is_busy()
     assert attempt_of(copy)[0] == ""
 
-    loop._held_until = 0.0
+    loop._settled_until = 0.0
     version = version_of(world)
     loop.round(NOTHING)
     assert version_of(world) == version
@@ -363,6 +363,7 @@ def test_what_the_answer_said_is_recorded_with_the_next_copy(
     loop.take(Finished(copy, result))
     loop._held_until = 0.0
     loop.round(names)
+    loop._settled_until = 0.0
     loop.round(NOTHING)
     assert not loop._unrecorded
     assert not loop._settled
@@ -380,8 +381,25 @@ def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
     loop.round(names)
     (following,) = taken(loop)
     loop._settled.append(Finished(following, byhand.TRANSMITTED))
-    loop._held_until = 0.0
+    loop._settled_until = loop._held_until = 0.0
     loop.round(NOTHING)
     assert not loop._settled
     assert not loop._unrecorded
     assert attempt_of(following)[0] == "transmitted"
+
+
+def test_2xx_of_the_copy_in_flight_is_held_by_itself(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+) -> None:
+    """Its link is not locked because the time of those before it is over."""
+    _, copy, names = after_a_2xx
+    loop.take(Finished(copy, byhand.TRANSMITTED))
+    loop._held_until -= sending_loop.HOLD
+    loop.round(names)
+    (following,) = taken(loop)
+
+    loop.take(Finished(following, byhand.TRANSMITTED))
+    loop.round(NOTHING)
+
+    assert attempt_of(following)[0] == ""
+    assert loop.patience() <= sending_loop.HOLD / 2

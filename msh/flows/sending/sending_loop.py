@@ -64,7 +64,8 @@ class SendingLoop(WorkerLoop):
         super().__init__()
         self._unrecorded: list[Finished] = []
         self._held_until = 0.0
-        """When what is unrecorded is not held any longer; the next one: what is settled."""
+        """When what is unrecorded is not held any longer; the next one: what is settled, as long as
+        the first of it was."""
         self._settled_until = 0.0
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
@@ -115,11 +116,8 @@ class SendingLoop(WorkerLoop):
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE."""
         now = time.monotonic()
-        holds = [
-            *([self._held_until] if self._unrecorded else []),
-            *([self._settled_until] if self._settled else []),
-        ]
-        held = [until - now for until in holds if until > now]
+        holds = (self._unrecorded, self._held_until), (self._settled, self._settled_until)
+        held = [until - now for outcomes, until in holds if outcomes and until > now]
         if held:
             return min(held)
         return HOLD / 2 if self.carrier.under_way() else super().patience()
@@ -152,9 +150,7 @@ class SendingLoop(WorkerLoop):
         did_something = bool(names.signals or names.promised or self._settled)
         if names.promised:
             names |= self._transmit_promised(names.promised)
-        if self._settled and (self._stopping.is_set() or time.monotonic() >= self._settled_until):
-            self._unrecorded += promised.record(self._settled)
-            self._settled = []
+        self._record_settled()
         ended = self._unrecorded
         # A worker that is stopping polls no more: what it sends is written as begun without a poll.
         under_way = self._promised.of(EVERYTHING if self._stopping.is_set() else names)
@@ -180,6 +176,16 @@ class SendingLoop(WorkerLoop):
             self.carrier.submit(jobs)
         wake_up_for(links)
         return bool(ended or jobs)
+
+    def _record_settled(self) -> None:
+        """Unless held. What cannot be written so is recorded with the others of this round."""
+        is_over = self._stopping.is_set() or time.monotonic() >= self._settled_until
+        if not self._settled or not is_over:
+            return
+        if left := promised.record(self._settled):
+            self._unrecorded += left
+            self._held_until = 0.0
+        self._settled = []
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
         """Those for which there is no place now are named again for a later round. What raises an
@@ -216,7 +222,7 @@ class SendingLoop(WorkerLoop):
             self.carrier.submit(loaded.jobs)
         settled, self._unrecorded = promised.settled_by(loaded.copies, self._unrecorded)
         if not self._settled:
-            self._settled_until = time.monotonic() + HOLD / 2
+            self._settled_until = self._held_until
         self._settled += settled
         if loaded.ended:
             self._unrecorded += loaded.ended

@@ -9,20 +9,23 @@ written is never written a second time: a copy earlier than the wait would break
 import asyncio
 import select
 import time
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from http import HTTPStatus
 from typing import NoReturn, cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp import payload
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
 from aiohttp.http_writer import StreamWriter
+from aiohttp.tracing import Trace
 
 from msh.faults import reach
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
@@ -52,8 +55,28 @@ class _Unwritten(Enum):
     LATE = "the job's not_after has passed"
 
 
+_Used = WeakKeyDictionary[asyncio.BaseProtocol, int]
+"""Connections that have carried a POST, with the partner of the last."""
+_partner_id: ContextVar[int] = ContextVar("partner_id")
+"""To whom a task sends."""
+
+
 class _Connector(aiohttp.TCPConnector):
-    """Takes the connection that was used last: one process of the other side serves a pair."""
+    """Takes the connection that carried the last POST to the same partner, so that one process of
+    the other side serves a pair; else the one that was used last."""
+
+    def __init__(self, used: _Used) -> None:
+        super().__init__(limit=0, keepalive_timeout=IDLE_LIMIT)
+        self._used = used
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        if waiting := self._conns.get(key):
+            partner_id = _partner_id.get()
+            own = (one for one in waiting if self._used.get(one[0]) == partner_id)
+            if first := next(own, None):
+                waiting.remove(first)
+                waiting.appendleft(first)
+        return await super()._get(key, traces)
 
     def _release(
         self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
@@ -67,9 +90,9 @@ class HttpTransport:
     """A pool of connections of one event loop. Make it and use it inside that loop."""
 
     def __init__(self) -> None:
-        self._used: WeakSet[asyncio.BaseProtocol] = WeakSet()
+        self._used: _Used = WeakKeyDictionary()
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, keepalive_timeout=IDLE_LIMIT),
+            connector=_Connector(self._used),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "MSH"},
             skip_auto_headers=("Accept", "Accept-Encoding"),
@@ -78,6 +101,7 @@ class HttpTransport:
         )
 
     async def post(self, job: Job) -> AttemptResult | None:
+        _partner_id.set(job.partner_id)
         body = _Body(job, self._used)
         began_at = time.monotonic()
         if job.is_late(began_at):
@@ -131,7 +155,7 @@ def _time_to_connect(job: Job, now: float) -> float:
 class _Body(payload.Payload):
     """The stored bytes, and what is known of their way out."""
 
-    def __init__(self, job: Job, used: WeakSet[asyncio.BaseProtocol]) -> None:
+    def __init__(self, job: Job, used: _Used) -> None:
         super().__init__(job.body)
         self._size = len(job.body)
         self._job = job
@@ -162,7 +186,7 @@ class _Body(payload.Payload):
         if self._job.is_late(time.monotonic()):
             self._refuse(_Unwritten.LATE)
         self._job.note_begin()
-        self._used.add(writer.protocol)
+        self._used[writer.protocol] = self._job.partner_id
 
     def _refuse(self, why: _Unwritten) -> NoReturn:
         self.unwritten = why  # aiohttp wraps the error, so the reason is kept here

@@ -14,6 +14,7 @@ from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from msh.flows.operations import change_link, resynchronise
+from msh.flows.operations.cancel import under_way
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, Incident, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
@@ -83,7 +84,8 @@ class Side:
         self.until(lambda: done.count() == len(message_ids), "all acknowledged")
 
     def until_suspended(self) -> None:
-        self.until(lambda: self.link.state == "suspended", "suspended")
+        """And until it is recorded how the last POST ended."""
+        self.until(lambda: self.link.state == "suspended" and not under_way(self.link), "suspended")
 
     def accepted(self) -> list[str]:
         """MessageIds, in the order of their acceptance."""

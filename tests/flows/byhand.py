@@ -120,6 +120,12 @@ def _poll_claimed(budget: SendBudget) -> list[Job]:
     return jobs
 
 
+def hold_no_longer(loop: sending_loop.SendingLoop) -> None:
+    """The time of what the loop holds is over."""
+    for outcomes in (loop._unrecorded, loop._settled):
+        outcomes.keep([one._replace(until=0.0) for one in outcomes.take(list(outcomes))])
+
+
 def just_claimed() -> list[int]:
     """The signals that wait for the worker that their wake-up is for."""
     within_a_second = {"due__gt": timezone.now(), "due__lt": timezone.now() + timedelta(seconds=1)}

@@ -1,4 +1,4 @@
-"""A 2xx waits a moment for the next poll, so that both are written by one transaction."""
+"""A 2xx waits a moment for the Acknowledgement, so that nothing of the link is written for it."""
 
 import threading
 from dataclasses import replace
@@ -6,16 +6,17 @@ from dataclasses import replace
 import pytest
 from django.db import connections
 
-from msh.flows.names import EVERYTHING, NOTHING
-from msh.flows.sending import sending_loop
+from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.sending import outcomes
 from msh.flows.sending.sending_loop import SendingLoop
-from msh.models import Attempt, OutboundMessage
+from msh.models import Attempt, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.waiting import wait_until
 
-from .byhand import TRANSMITTED
+from . import byhand
+from .byhand import TRANSMITTED, hold_no_longer
 from .world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +27,7 @@ FAILED = AttemptResult(AttemptOutcome.FAILED, status=503)
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> SendingLoop:
     """Holds outcomes for longer than a test takes."""
-    monkeypatch.setattr(sending_loop, "HOLD", 600.0)
+    monkeypatch.setattr(outcomes, "HOLD", 600.0)
     loop = SendingLoop()
     monkeypatch.setattr(loop.carrier, "submit", lambda jobs: None)
     return loop
@@ -45,24 +46,50 @@ def is_recorded(message: OutboundMessage) -> bool:
     return Attempt.objects.get(message=message).outcome != ""
 
 
-def test_2xx_is_recorded_by_the_next_poll(loop: SendingLoop) -> None:
+@pytest.mark.parametrize("names", [NOTHING, EVERYTHING, Names(links=frozenset({2**40}))])
+def test_2xx_waits_until_its_time_is_over(loop: SendingLoop, names: Names) -> None:
     message, job = claimed(loop)
     loop.take(Finished(job, TRANSMITTED))
 
-    assert loop.round(NOTHING)
+    loop.round(names)
     assert loop.is_busy()
     assert not is_recorded(message)
 
-    loop.round(EVERYTHING)
+    hold_no_longer(loop)
+    loop.round(names)
     assert is_recorded(message)
     assert not loop.is_busy()
+
+
+def test_2xx_is_recorded_with_what_else_its_link_is_locked_for(loop: SendingLoop) -> None:
+    message, job = claimed(loop)
+    loop.take(Finished(job, TRANSMITTED))
+    loop.round(Names(links=frozenset({job.partner_id})))
+    assert is_recorded(message)
+
+
+@pytest.mark.parametrize("kind", ["poll", "other outcome"])
+def test_2xx_of_a_signal_is_recorded_by_the_next_transaction(loop: SendingLoop, kind: str) -> None:
+    """It writes nothing else, and is claimed for a second only."""
+    world = make_world()
+    world.submit()
+    world.hand_over(byhand.poll()[0])
+    (signal,) = byhand.poll()
+    _, job = claimed(loop)
+    loop.take(Finished(signal, TRANSMITTED))
+    if kind == "poll":
+        loop.round(EVERYTHING)
+    else:
+        loop.take(Finished(job, FAILED))
+        loop.round(NOTHING)
+    assert not Signal.objects.filter(sending=True).exists()
 
 
 def test_2xx_is_recorded_without_a_poll_when_its_time_is_over(
     loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, job = claimed(loop)
-    monkeypatch.setattr(sending_loop, "HOLD", 0.01)
+    monkeypatch.setattr(outcomes, "HOLD", 0.01)
     loop.take(Finished(job, TRANSMITTED))
 
     assert loop.patience() <= 0.01
@@ -71,7 +98,7 @@ def test_2xx_is_recorded_without_a_poll_when_its_time_is_over(
 
 @pytest.mark.parametrize("first", [FAILED, TRANSMITTED])
 def test_failure_is_recorded_at_once(loop: SendingLoop, first: AttemptResult) -> None:
-    """With those that wait."""
+    """The 2xx of another link waits on."""
     ended = [claimed(loop), claimed(loop)]
     results = [first, FAILED if first is TRANSMITTED else TRANSMITTED]
     for (_, job), result in zip(ended, results, strict=True):
@@ -79,7 +106,8 @@ def test_failure_is_recorded_at_once(loop: SendingLoop, first: AttemptResult) ->
 
     loop.round(NOTHING)
 
-    assert all(is_recorded(message) for message, _ in ended)
+    recorded = [is_recorded(message) for message, _ in ended]
+    assert recorded == [result is FAILED for result in results]
 
 
 def test_what_has_ended_and_is_not_taken_keeps_the_loop_from_ending(loop: SendingLoop) -> None:

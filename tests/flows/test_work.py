@@ -11,7 +11,7 @@ import pytest
 
 from msh.flows import wake_up
 from msh.flows.names import NOTHING, Names
-from msh.flows.sending import sending_loop
+from msh.flows.sending import outcomes
 from msh.flows.sending.prepare import prepare
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit_many import Result, submit_all
@@ -19,7 +19,7 @@ from msh.flows.wake_up import WakeUp
 from msh.protocol.message import Payload
 from msh.transport.carrier import Finished
 
-from .byhand import TRANSMITTED, KeepingCarrier
+from .byhand import TRANSMITTED, KeepingCarrier, hold_no_longer
 from .work import Work
 from .world import World, make_world
 
@@ -60,7 +60,7 @@ def exchange(world: World, messages: int, asked: list[Names], at_once: int = 1) 
             loop.take(Finished(job, TRANSMITTED))
             with work.of(f"round after the {kind}"):
                 loop.round(asked.pop() if asked else NOTHING)
-    loop._held_until = loop._settled_until = 0.0
+    hold_no_longer(loop)
     with work.of("what was held"):
         loop.round(NOTHING)
     return work
@@ -69,7 +69,7 @@ def exchange(world: World, messages: int, asked: list[Names], at_once: int = 1) 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Names]:
     """What wake-ups have named for the loop."""
-    monkeypatch.setattr(sending_loop, "HOLD", 0.0)
+    monkeypatch.setattr(outcomes, "HOLD", 0.0)
     names: list[Names] = []
 
     class Messenger:
@@ -99,7 +99,7 @@ def test_work_for_the_next_message_of_a_queue(
     world = make_world()
     exchange(world, MESSAGES, asked)
     exchange(world, MESSAGES, asked, at_once=MESSAGES)
-    monkeypatch.setattr(sending_loop, "HOLD", 600.0)
+    monkeypatch.setattr(outcomes, "HOLD", 600.0)
 
     work = exchange(world, MESSAGES, asked, at_once=MESSAGES)
 

@@ -1,7 +1,7 @@
 """Which connection a POST takes, if there are several."""
 
 import asyncio
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 
 from msh.transport.http import HttpTransport
@@ -11,16 +11,17 @@ ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 class _Partner:
-    """Counts the POSTs of each connection. Answers the first `together` only when all have come."""
+    """Keeps the bodies that came on each connection. Answers the first `together` only when all
+    have come."""
 
     def __init__(self, together: int) -> None:
-        self.posts: Counter[object] = Counter()
+        self.bodies: defaultdict[object, list[bytes]] = defaultdict(list)
         self._all_have_come = asyncio.Barrier(together)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await _read(reader):
-            self.posts[writer] += 1
-            if self.posts[writer] == 1:
+        while body := await _read(reader):
+            self.bodies[writer].append(body)
+            if len(self.bodies[writer]) == 1:
                 await self._all_have_come.wait()
             writer.write(ANSWER)
         writer.close()
@@ -32,7 +33,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
     except asyncio.IncompleteReadError:
         return b""
     size = head.lower().partition(b"content-length:")[2].split()[0]
-    return head + await reader.readexactly(int(size))
+    return await reader.readexactly(int(size))
 
 
 def test_a_post_takes_the_connection_that_was_used_last(job: Callable[..., Job]) -> None:
@@ -48,6 +49,26 @@ def test_a_post_takes_the_connection_that_was_used_last(job: Callable[..., Job])
             await transport.post(job(url=url))
         await transport.close()
         server.close()
-        return sorted(partner.posts.values())
+        return sorted(map(len, partner.bodies.values()))
 
     assert asyncio.run(scenario()) == [1, 7]
+
+
+def test_a_partner_keeps_its_connection(job: Callable[..., Job]) -> None:
+    """Also if another one at the same address has sent since: two pairs of one MSH may be served
+    by two of its processes, of which each knows its own."""
+
+    async def scenario() -> list[list[bytes]]:
+        partner = _Partner(together=2)
+        server = await asyncio.start_server(partner.answer, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        transport = HttpTransport()
+        to = [job(url=url, partner_id=who, body=b"%d" % who) for who in (1, 2)]
+        await asyncio.gather(*map(transport.post, to))
+        for turn in (0, 0, 1, 1, 0, 1, 0):
+            await transport.post(to[turn])
+        await transport.close()
+        server.close()
+        return sorted(partner.bodies.values())
+
+    assert asyncio.run(scenario()) == [[b"1"] * 5, [b"2"] * 4]

@@ -34,6 +34,10 @@ logger = logging.getLogger(__name__)
 LAPSED = 0.0
 LAST_MOMENTS = 0.1
 """Seconds for a commit: a job that lapses sooner might do so before it is written as begun."""
+KEPT_FROM = 0.6
+"""Seconds before it lapses from which a poll writes that a copy is being sent, two polls and the
+last moments: to write it sooner would change the link, which the process that takes the
+Acknowledgement remembers, and most are acknowledged before."""
 
 
 def promise(links: OutboundLinks, partner_id: int, copy: CopyRow | None) -> Promise | None:
@@ -125,9 +129,23 @@ class UnderWay:
         own = {(copy.key, copy.attempt) for copy in self._jobs if isinstance(copy, Copy)}
         return frozenset(one for one in named if (one.key, one.attempt) not in own)
 
+    def all(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    def among(self, partners: Collection[int], jobs: Iterable[Job]) -> list[Job]:
+        """`jobs`, and those to these partners."""
+        those = {id(job): job for job in self._jobs.values() if job.partner_id in partners}
+        return list((those | {id(job): job for job in jobs}).values())
+
     def of(self, names: Names) -> list[Job]:
-        """Those that a poll for these names would find."""
-        return [job for job in self._jobs.values() if names.all or job.partner_id in names.links]
+        """Those that a poll for these names has to write as begun, whatever it finds."""
+        soon = time.monotonic() + KEPT_FROM
+        return [
+            job
+            for job in self._jobs.values()
+            if job.partner_id in names.links
+            or (names.all and (job.lapse is None or job.lapse.at < soon))
+        ]
 
     def end(self, jobs: Iterable[Job], kept: Collection[Job]) -> None:
         """A commit says that this worker sends those that are `kept`. The others are not its own
@@ -162,25 +180,18 @@ def _goes_out(job: Job) -> bool:
     return begun or not job.is_late(time.monotonic() + LAST_MOMENTS)
 
 
-def settled_by(
-    copies: Iterable[PromisedCopy], finished: Iterable[Finished]
-) -> tuple[list[Finished], list[Finished]]:
-    """Of the POSTs that have `finished` those with a 2xx, of messages before these copies; and the
-    others. Such a message is complete: it changes nothing but the attempt."""
+def settled_by(copies: Iterable[PromisedCopy], finished: Iterable[Finished]) -> list[Finished]:
+    """Of the POSTs that have `finished` those with a 2xx, of messages before these copies. Such a
+    message is complete: it changes nothing but the attempt."""
     following = {one.partner_id: one.id for one in copies}
-    settled, others = [], []
-    for one in finished:
-        copy = one.job.key
-        if (
-            isinstance(copy, Copy)
-            and copy.attempt is not None
-            and following.get(copy.partner_id, copy.key) != copy.key
-            and one.outcome.outcome is AttemptOutcome.TRANSMITTED
-        ):
-            settled.append(one)
-        else:
-            others.append(one)
-    return settled, others
+    return [
+        one
+        for one in finished
+        if isinstance(copy := one.job.key, Copy)
+        and copy.attempt is not None
+        and following.get(copy.partner_id, copy.key) != copy.key
+        and one.outcome.outcome is AttemptOutcome.TRANSMITTED
+    ]
 
 
 def record(settled: list[Finished]) -> list[Finished]:

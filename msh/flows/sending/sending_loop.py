@@ -1,15 +1,26 @@
 """The sending loop: copies and signals to partners, and how their POSTs ended."""
 
 import logging
+import math
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msh.faults import CrashPoint, reach
-from msh.flows.names import EVERYTHING, Names, Promise
+from msh.flows.names import Names, Promise
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, flight_round, isolation, promised, recover, transmit
+from msh.flows.sending import (
+    acknowledge,
+    flight_round,
+    isolation,
+    outcomes,
+    promised,
+    recover,
+    transmit,
+)
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.sending.fly import FlightCopy
+from msh.flows.sending.outcomes import Outcomes
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
 from msh.flows.worker_loop import WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -29,10 +40,6 @@ GATHER = 0.0005
 one commit serve several: with 6 pairs 1.7 times the messages of always 20 ms, with 16 a tenth
 more."""
 GATHER_MOST = 0.01
-HOLD = 0.05
-"""Seconds that a 2xx may wait, half of them to be taken and half to be recorded by the transaction
-of the next round: usually the Acknowledgement, or the next message, causes one before. A 2xx
-completes nothing, and one that is lost with the process is a worker that died after its POST."""
 
 
 class RecentPartners:
@@ -62,15 +69,11 @@ class SendingLoop(WorkerLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._unrecorded: list[Finished] = []
-        self._held_until = 0.0
-        """When what is unrecorded is not held any longer; the next one: what is settled, as long as
-        the first of it was."""
-        self._settled_until = 0.0
+        self._unrecorded = Outcomes()
         self._short_claims: set[int] = set()
         """Signals under way that are claimed for a second only, since their message was stored."""
         self._promised = promised.UnderWay()
-        self._settled: list[Finished] = []
+        self._settled = Outcomes()
         """Those of messages that are complete, not recorded yet."""
         self._landed: list[Finished] = []
         """Copies of flights whose POST has ended, not recorded yet."""
@@ -88,10 +91,9 @@ class SendingLoop(WorkerLoop):
             return False
         if self._promised.lapses(event):
             return True
-        if not self._unrecorded:
-            self._held_until = time.monotonic() + HOLD / 2
-        self._unrecorded.append(event)
-        self._recent.note(event.job.partner_id, time.monotonic())
+        now = time.monotonic()
+        self._unrecorded.hold(event, now)
+        self._recent.note(event.job.partner_id, now)
         if isinstance(event.job.key, SignalCopy):
             self._short_claims.discard(event.job.key.key)
         return self._more
@@ -115,21 +117,13 @@ class SendingLoop(WorkerLoop):
 
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE."""
-        now = time.monotonic()
-        holds = (self._unrecorded, self._held_until), (self._settled, self._settled_until)
-        held = [until - now for outcomes, until in holds if outcomes and until > now]
-        if held:
-            return min(held)
-        return HOLD / 2 if self.carrier.under_way() else super().patience()
+        held = min(self._unrecorded.next_at(), self._settled.next_at()) - time.monotonic()
+        if 0 < held < math.inf:
+            return held
+        return outcomes.HOLD / 2 if self.carrier.under_way() else super().patience()
 
     def is_busy(self) -> bool:
         return bool(self._unrecorded or self._settled or self._landed) or super().is_busy()
-
-    def _may_hold(self) -> bool:
-        if self._stopping.is_set() or time.monotonic() >= self._held_until:
-            return False
-        outcomes = (one.outcome.outcome for one in self._unrecorded)
-        return all(outcome is AttemptOutcome.TRANSMITTED for outcome in outcomes)
 
     def round(self, names: Names) -> bool:
         """Lanes and signals, then flights: nothing of one keeps the other from being done."""
@@ -151,41 +145,39 @@ class SendingLoop(WorkerLoop):
         if names.promised:
             names |= self._transmit_promised(names.promised)
         self._record_settled()
-        ended = self._unrecorded
         # A worker that is stopping polls no more: what it sends is written as begun without a poll.
-        under_way = self._promised.of(EVERYTHING if self._stopping.is_set() else names)
-        asked = names.all or names.links or under_way
-        if not asked and (not ended or self._may_hold()):
-            return bool(ended) or did_something
+        is_stopping = self._stopping.is_set()
+        now = math.inf if is_stopping else time.monotonic()
+        to_keep = self._promised.all() if is_stopping else self._promised.of(names)
+        if not (names.all or names.links or to_keep or self._unrecorded.are_due(now)):
+            return bool(self._unrecorded) or did_something
         try:
             with short_transaction():
-                links, jobs, kept = self._record_and_claim(ended, names, under_way)
+                done = self._record_and_claim(names, to_keep, now)
         except Exception as error:
             if capacity.is_gone(error):
                 raise
             logger.warning("a round is repeated one by one: %s", describe(error))
-            return self._round_one_by_one(names, under_way)
-        self._unrecorded = []
+            return self._round_one_by_one(names)
+        self._unrecorded.forget({id(one.job.key) for one in done.ended})
         if names.all:
             self._short_claims.clear()
-        self._promised.end(under_way, kept)
-        if ended:
+        self._promised.end(done.under_way, done.kept)
+        if done.ended:
             reach(CrashPoint.OUTCOME_AFTER_COMMIT)
-        if jobs:
+        if done.jobs:
             reach(CrashPoint.POLL_AFTER_COMMIT)
-            self.carrier.submit(jobs)
-        wake_up_for(links)
-        return bool(ended or jobs)
+            self.carrier.submit(done.jobs)
+        wake_up_for(done.links)
+        return bool(done.ended or done.jobs)
 
     def _record_settled(self) -> None:
         """Unless held. What cannot be written so is recorded with the others of this round."""
-        is_over = self._stopping.is_set() or time.monotonic() >= self._settled_until
-        if not self._settled or not is_over:
-            return
-        if left := promised.record(self._settled):
-            self._unrecorded += left
-            self._held_until = 0.0
-        self._settled = []
+        now = math.inf if self._stopping.is_set() else time.monotonic()
+        if self._settled.are_due(now):
+            settled = list(self._settled)
+            self._unrecorded.add(promised.record(settled))
+            self._settled.take(settled)
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
         """Those for which there is no place now are named again for a later round. What raises an
@@ -220,25 +212,20 @@ class SendingLoop(WorkerLoop):
             reach(CrashPoint.POLL_AFTER_COMMIT)
             self._promised.add(loaded.jobs)
             self.carrier.submit(loaded.jobs)
-        settled, self._unrecorded = promised.settled_by(loaded.copies, self._unrecorded)
-        if not self._settled:
-            self._settled_until = self._held_until
-        self._settled += settled
-        if loaded.ended:
-            self._unrecorded += loaded.ended
-            self._held_until = 0.0
+        settled = promised.settled_by(loaded.copies, self._unrecorded)
+        self._settled.keep(self._unrecorded.take(settled))
+        self._unrecorded.add(loaded.ended)
         return Names(frozenset(one.partner_id for one in asked) - loaded.partners)
 
-    def _round_one_by_one(self, names: Names, under_way: list[Job]) -> bool:
+    def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""
         settled = False
         keys = [(one.job.key, one.outcome) for one in self._unrecorded]
         for unit in isolation.units_of_outcomes(keys):
             if self._do(unit):
                 settled = True
-                written = {id(key) for key, _ in unit.ended}
-                self._unrecorded = [o for o in self._unrecorded if id(o.job.key) not in written]
-        self._keep_promises(under_way)
+                self._unrecorded.forget({id(key) for key, _ in unit.ended})
+        self._keep_promises(self._promised.all())
         if names.all or names.links:
             budget = SendBudget(self.carrier)
             for unit in isolation.units_of_poll(self._places(budget), budget):
@@ -260,12 +247,12 @@ class SendingLoop(WorkerLoop):
             wake_up_for(done.links)
         return done.settled
 
-    def _record_and_claim(
-        self, ended: list[Finished], names: Names, under_way: list[Job]
-    ) -> tuple[OutboundLinks, list[Job], list[Job]]:
-        results = [(one.job.key, one.outcome) for one in ended]
-        partners = transmit.partners_of(results)
-        partners |= {job.partner_id for job in under_way}
+    def _record_and_claim(self, names: Names, to_keep: list[Job], now: float) -> "_Done":
+        """What is held, and what is under way, of a link that is locked in any case is written
+        with it."""
+        due = self._unrecorded.to_record(now, names.links)
+        partners = transmit.partners_of([(one.job.key, one.outcome) for one in due])
+        partners |= {job.partner_id for job in to_keep}
         budget = SendBudget(self.carrier)
         places = self._places(budget)
         if names.all:
@@ -273,7 +260,10 @@ class SendingLoop(WorkerLoop):
         else:
             work = polling.lock_named(partners, names.links)
         self._has_flights = work.has_flights or (self._has_flights and not names.all)
-        record(work.links, results)
+        locked = frozenset(work.links)
+        ended = self._unrecorded.to_record(now, locked)
+        record(work.links, [(one.job.key, one.outcome) for one in ended])
+        under_way = self._promised.among(locked, to_keep)
         kept = promised.keep(work.links, under_way)
         jobs = claim(work, budget)
         work.links.transmits.clear()
@@ -288,7 +278,7 @@ class SendingLoop(WorkerLoop):
         if jobs:
             reach(CrashPoint.POLL_BEFORE_COMMIT)
         work.links.write(last=True)
-        return work.links, jobs, kept
+        return _Done(work.links, jobs, ended, under_way, kept)
 
     def _places(self, budget: SendBudget) -> polling.Places:
         busy, free = self.carrier.busy(), self.carrier.free_in_all()
@@ -298,6 +288,17 @@ class SendingLoop(WorkerLoop):
         if time.monotonic() - self._leases_at > LEASES_EVERY:
             self._leases_at = time.monotonic()
             recover.end_lost_leases()
+
+
+class _Done(NamedTuple):
+    """Of one transaction: the links that it wrote, the jobs to submit, the outcomes that are
+    recorded; and what was under way on these links, with those that are still ours."""
+
+    links: OutboundLinks
+    jobs: list[Job]
+    ended: list[Finished]
+    under_way: list[Job]
+    kept: list[Job]
 
 
 def record(links: OutboundLinks, ended: Sequence[tuple[object, AttemptResult]]) -> None:

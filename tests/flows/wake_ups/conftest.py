@@ -84,5 +84,9 @@ def seconds_until_due(world: World) -> float:
 
 def lapse(job: Job) -> None:
     """The second of its promise is over."""
+    lapse_in(job, -0.001)
+
+
+def lapse_in(job: Job, seconds: float) -> None:
     assert job.lapse is not None
-    job.lapse.at = time.monotonic() - 0.001
+    job.lapse.at = time.monotonic() + seconds

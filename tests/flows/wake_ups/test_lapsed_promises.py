@@ -21,7 +21,7 @@ from msh.store import clock
 from msh.transport.carrier import NOT_SENT, Finished
 from msh.transport.job import Job
 from tests.flows import byhand
-from tests.flows.byhand import Carrying
+from tests.flows.byhand import Carrying, hold_no_longer
 from tests.flows.recovering import ANN, answering
 from tests.flows.wake_ups.conftest import (
     PROMISED,
@@ -29,6 +29,7 @@ from tests.flows.wake_ups.conftest import (
     SENT_BY_ANOTHER,
     in_use,
     lapse,
+    lapse_in,
     seconds_until_due,
     state_of,
     taken,
@@ -85,7 +86,7 @@ def test_copy_that_was_not_begun_in_time_is_no_failure(
     loop.round(names)
     (job,) = taken(loop)
     assert loop.take(Finished(job, None))  # a reason to poll
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert state_of(world) == PROMISED
 
@@ -103,11 +104,12 @@ def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
     (job,) = taken(loop)
     time_is_over()
     lapsed()
+    lapse_in(job, 0.5)
     loop.round(EVERYTHING)
     assert (job.lapse and job.lapse.at, state_of(world)) == (0.0, SENT_BY_ANOTHER)
     assert job.is_late(time.monotonic())
     assert loop.take(Finished(job, None))
-    assert loop._unrecorded == []
+    assert not loop._unrecorded
 
 
 def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
@@ -121,7 +123,7 @@ def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
     loop.round(EVERYTHING)
     assert state_of(world) == PROMISED
     assert loop.take(Finished(job, None))
-    assert loop._unrecorded == []
+    assert not loop._unrecorded
 
 
 def test_nothing_is_promised_while_wake_ups_rest(

@@ -9,7 +9,7 @@ from django.db import connection
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import change_link
-from msh.flows.sending import sending_loop, transmit
+from msh.flows.sending import outcomes, transmit
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
@@ -18,13 +18,13 @@ from msh.store import clock
 from msh.transport.carrier import Finished
 from msh.transport.job import Job, Lapse
 from tests.flows import byhand, recovering
-from tests.flows.byhand import PLENTY, Carrying, KeepingCarrier
+from tests.flows.byhand import PLENTY, Carrying, KeepingCarrier, hold_no_longer
 from tests.flows.wake_ups.conftest import (
     PROMISED,
     SECOND,
     SENT,
     in_use,
-    lapse,
+    lapse_in,
     names_of,
     seconds_until_due,
     state_of,
@@ -61,7 +61,7 @@ def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: Sendin
     loop.round(names)
     (job,) = taken(loop)
     loop.take(Finished(job, byhand.TRANSMITTED))
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert state_of(world) == SENT
     assert attempt_of(job) == ("transmitted", 204, True, True)
@@ -83,6 +83,7 @@ def test_poll_writes_that_it_is_being_sent(
 ) -> None:
     """So that nobody else sends it, however long the POST takes."""
     world, names = promised
+    lapse_in(begun, 0.5)
     loop.round(EVERYTHING)
     assert state_of(world) == SENT
     assert 110 < seconds_until_due(world) <= 5 + 54 + 60
@@ -92,11 +93,23 @@ def test_poll_writes_that_it_is_being_sent(
     assert taken(loop) == []
 
 
-def test_worker_that_polls_late_keeps_what_it_is_sending(
+def test_poll_leaves_the_link_of_a_copy_that_has_just_begun(
     promised: tuple[World, Names], begun: Job, loop: SendingLoop
 ) -> None:
+    """Its Acknowledgement, which comes before the next poll as a rule, finds the link unchanged."""
     world, _ = promised
-    lapse(begun)
+    version = version_of(world)
+    loop.round(EVERYTHING)
+    assert version_of(world) == version
+
+
+@pytest.mark.parametrize("left", [-0.001, 0.9])
+def test_worker_that_polls_late_keeps_what_it_is_sending(
+    promised: tuple[World, Names], begun: Job, loop: SendingLoop, left: float
+) -> None:
+    """The clock may have been set forward: then time is left of its own second."""
+    world, _ = promised
+    lapse_in(begun, left)
     time_is_over()
     loop.round(EVERYTHING)
     assert (taken(loop), state_of(world)) == ([], SENT)
@@ -160,7 +173,7 @@ def test_wake_up_that_names_something_else_sends_nothing(
     world, names = promised
     (promise,) = names.promised
     loop.round(Names(promised=frozenset({promise._replace(**changes)})))
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert (taken(loop), state_of(world)) == ([], PROMISED)
 
@@ -219,7 +232,7 @@ def test_row_of_two_copies_never_denies_that_one_was_sent(
     if records_first:
         byhand.end(first)
     loop.take(Finished(second, result))
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert attempt_of(second)[2] is not False
 
@@ -251,7 +264,7 @@ def test_copy_that_lapsed_unsent_is_no_failure(
     world, _ = promised
     loop._promised._jobs.clear()
     loop.take(Finished(begun, None))
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert (state_of(world), attempt_of(begun)[3]) == (PROMISED, False)
 
@@ -300,7 +313,7 @@ def after_a_2xx(
 ) -> tuple[World, Job, Names]:
     """A copy whose 2xx waits to be recorded, for longer than a test takes, while the
     Acknowledgement has made the next ready."""
-    monkeypatch.setattr(sending_loop, "HOLD", 600.0)
+    monkeypatch.setattr(outcomes, "HOLD", 600.0)
     world = in_use()
     world.submit()
     world.submit("the next")
@@ -330,7 +343,7 @@ def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
     assert loop.is_busy()
     assert attempt_of(copy)[0] == ""
 
-    loop._settled_until = 0.0
+    hold_no_longer(loop)
     version = version_of(world)
     loop.round(NOTHING)
     assert version_of(world) == version
@@ -365,9 +378,9 @@ def test_what_the_answer_said_is_recorded_with_the_next_copy(
 ) -> None:
     _, copy, names = after_a_2xx
     loop.take(Finished(copy, result))
-    loop._held_until = 0.0
+    hold_no_longer(loop)
     loop.round(names)
-    loop._settled_until = 0.0
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert not loop._unrecorded
     assert not loop._settled
@@ -384,8 +397,8 @@ def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
     loop.take(Finished(copy, replace(byhand.TRANSMITTED, detail="\0")))
     loop.round(names)
     (following,) = taken(loop)
-    loop._settled.append(Finished(following, byhand.TRANSMITTED))
-    loop._settled_until = 0.0
+    loop._settled.add([Finished(following, byhand.TRANSMITTED)])
+    hold_no_longer(loop)
     loop.round(NOTHING)
     assert not loop._settled
     assert not loop._unrecorded
@@ -400,10 +413,25 @@ def test_2xx_of_the_copy_in_flight_is_held_by_itself(
     loop.take(Finished(copy, byhand.TRANSMITTED))
     loop.round(names)
     (following,) = taken(loop)
-    loop._held_until -= sending_loop.HOLD
+    hold_no_longer(loop)
 
     loop.take(Finished(following, byhand.TRANSMITTED))
     loop.round(NOTHING)
 
+    assert attempt_of(copy)[0] == "transmitted"
     assert attempt_of(following)[0] == ""
-    assert loop.patience() <= sending_loop.HOLD / 2
+    assert loop.patience() <= outcomes.HOLD / 2
+
+
+@pytest.mark.parametrize(("left", "is_held"), [(0.4, True), (0.2, False)])
+def test_2xx_is_held_only_while_nobody_may_claim_the_copy(
+    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, left: float, is_held: bool
+) -> None:
+    """Else another worker sends it again."""
+    _, _, names = after_a_2xx
+    loop.round(names)
+    (following,) = taken(loop)
+    lapse_in(following, left)
+    loop.take(Finished(following, byhand.TRANSMITTED))
+    loop.round(NOTHING)
+    assert (attempt_of(following)[0] == "") is is_held

@@ -17,6 +17,7 @@ from .processes import Idle, Memory
 from .receive import Receive
 from .stage import EXCHANGING_PAIRS, Stage
 from .stored import add_quiet_partners, fill
+from .stuck import Stuck
 from .submit import Submit
 from .tls import TlsProxy
 
@@ -25,6 +26,8 @@ SMALL = 10_000
 SHORT_QUEUE = 40
 """Messages for each partner where the queue is short."""
 MEGABYTE = 1_000_000
+STUCK = 100
+"""Partners, half of them suspended and half silent."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,22 @@ def _quiet_partners(folder: Path, sizes: Sizes, _chosen: Collection[str]) -> Gen
         yield Scene(many.sender, [against])
 
 
+def _stuck_partners(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
+    with (
+        Stage(folder / "beside") as beside,
+        Stage(folder / "without") as without,
+        Stuck(beside.sender, STUCK),
+    ):
+        against = Against(
+            "stuck_partners",
+            _exchange_16(beside),
+            _exchange_16(without),
+            quiet=(beside.only, without.only),
+            facts={"stuck_partners": STUCK},
+        )
+        yield Scene(beside.sender, [against])
+
+
 def _growth(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Scene]:
     """The same at each size against a stage that keeps SMALL, growing from one to the next."""
     with Stage(folder / "large") as large, Stage(folder / "small") as small:
@@ -216,6 +235,7 @@ LONG = (
     Act(("choose_ms", "drain"), _crowd),
     Act(("retry_storm",), _storm),
     Act(("quiet_partners",), _quiet_partners),
+    Act(("stuck_partners",), _stuck_partners),
     Act(("growth_receive", "growth_exchange"), _growth),
     Act(("memory",), _memory),
 )

@@ -13,9 +13,13 @@ from .spent import Spent
 from .stage import Stage
 
 SETTLED = """
-SELECT NOT EXISTS (SELECT FROM msh_outboundlink WHERE state <> 'idle')
-   AND NOT EXISTS (SELECT FROM msh_outboundmessage
-                   WHERE state = 'queued' AND semantics = 'OnceAndOnlyOnce')
+SELECT NOT EXISTS (SELECT FROM msh_outboundlink link JOIN partners_partner partner
+                   ON partner.id = link.partner_id
+                   WHERE link.state <> 'idle' AND partner.name LIKE 'pair-%')
+   AND NOT EXISTS (SELECT FROM msh_outboundmessage message JOIN partners_agreement agreement
+                   ON agreement.id = message.agreement_id
+                   WHERE message.state = 'queued' AND message.semantics = 'OnceAndOnlyOnce'
+                     AND agreement.tpa_id LIKE 'pair-%')
    AND NOT EXISTS (SELECT FROM msh_flight)
 """
 LANES = "SELECT json_object_agg(state, lanes) FROM (\
@@ -24,8 +28,11 @@ ACKNOWLEDGED = """
 SELECT count(*) FROM msh_outboundmessage WHERE id > {last} AND state = 'acknowledged'
 """
 ATTEMPTS = """
-SELECT count(*) FROM msh_attempt AS attempt WHERE id > {last} AND NOT (
-    outcome = '' AND EXISTS (
+SELECT count(*) FROM msh_attempt AS attempt
+JOIN msh_outboundmessage AS message ON message.id = attempt.message_id
+JOIN partners_agreement AS agreement ON agreement.id = message.agreement_id
+WHERE attempt.id > {last} AND tpa_id LIKE 'pair-%' AND NOT (
+    attempt.outcome = '' AND EXISTS (
         SELECT FROM msh_attempt AS later
         WHERE later.message_id = attempt.message_id AND later.number > attempt.number))
 """

@@ -24,10 +24,13 @@ _READY, _DONE = "ready\n", "done\n"
 class Producer:
     """Submits `messages` to each of the first `pairs` partners of `msh` when told to.
 
-    Each has `size` bytes of payload, or the order of `wire` where that is 0.
+    Each has `size` bytes of payload, or the order of `wire` where that is 0. `names`: what the
+    TPAIds of these partners begin with.
     """
 
-    def __init__(self, msh: Msh, *, pairs: int, messages: int, size: int = 0) -> None:
+    def __init__(
+        self, msh: Msh, *, pairs: int, messages: int, size: int = 0, names: str = ""
+    ) -> None:
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -37,6 +40,7 @@ class Producer:
                 str(pairs),
                 str(messages),
                 str(size),
+                names,
             ],
             cwd=ROOT,
             env=msh.environment,
@@ -73,7 +77,7 @@ class Producer:
             raise RuntimeError("the producer failed, see above")
 
 
-def main(folder: str, pairs: int, messages: int, size: int) -> None:
+def main(folder: str, pairs: int, messages: int, size: int, names: str) -> None:
     datafolder.load_from_arguments([f"--data={folder}"])
     os.environ["DJANGO_SETTINGS_MODULE"] = "msh.settings"
     django.setup()
@@ -82,7 +86,8 @@ def main(folder: str, pairs: int, messages: int, size: int) -> None:
     from msh.protocol.message import Payload  # noqa: PLC0415
     from partners.models import Agreement  # noqa: PLC0415
 
-    agreements = list(Agreement.objects.select_related("partner").order_by("tpa_id")[:pairs])
+    chosen = Agreement.objects.filter(tpa_id__startswith=names).select_related("partner")
+    agreements = list(chosen.order_by("tpa_id")[:pairs])
     order = Payload(payload_of(size), label="PurchaseOrder")
     _say(_READY)
     sys.stdin.readline()
@@ -98,4 +103,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    pairs, messages, size = map(int, sys.argv[2:5])
+    main(sys.argv[1], pairs, messages, size, sys.argv[5])

@@ -38,6 +38,11 @@ TARGETS: dict[str, tuple[str, float, float]] = {
     "drain": ("draining a long queue, half of the partners suspended : a short one", 0, 0),
     "retry_storm": ("all partners' retries due at once : first copies", 0, 0),
     "quiet_partners": ("exchange, 16 pairs, beside quiet partners : without", 0.80, 0.95),
+    "stuck_partners": (
+        "exchange, 16 pairs, beside partners that are suspended or never answer : without",
+        0,
+        0,
+    ),
     "growth_receive": ("receiving with messages stored : with 10,000", 0.80, 0.95),
     "growth_exchange": ("exchange with messages stored : with 10,000", 0.80, 0.95),
 }
@@ -65,7 +70,13 @@ BUSY = 0.5
 DAYS_KEPT = 90
 BYTES_STORED = 5_500
 """Of one message with all that belongs to it, its indexes included, and a payload of 2 KB."""
-SIZES = {"quiet_partners": "partners", "stored": "stored", "queued": "queued", "minutes": "minutes"}
+SIZES = {
+    "quiet_partners": "partners",
+    "stuck_partners": "partners",
+    "stored": "stored",
+    "queued": "queued",
+    "minutes": "minutes",
+}
 
 
 def main() -> int:

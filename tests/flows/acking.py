@@ -29,7 +29,7 @@ def waiting_world(texts: list[str] | None = None) -> World:
 
 
 def remembering_world() -> World:
-    """Two were acknowledged: the first read the link, the second what is queued."""
+    """Two were acknowledged: the first read the link and what is queued."""
     world = waiting_world()
     acknowledge(world)
     acknowledge(world)

@@ -24,6 +24,8 @@ from .message_sql import LARGE, FollowingCopy
 
 _MANY = 16
 """Messages of a queue that are read at once, by the process that takes its Acknowledgements."""
+_FEW = 4
+"""By one that takes the first of them: most likely it takes the next as well."""
 _BYTES = 32 * 1024
 """Of payload, for all of them. A thousand links are remembered."""
 _LONGEST = 60.0
@@ -78,7 +80,7 @@ class AckedLink:
             message_sql.LOAD_FOLLOWING(
                 credential_id=partner.credential_id,
                 partner_id=partner.pk,
-                limit=_MANY if is_expected else 1,
+                limit=_MANY if is_expected else _FEW,
                 large=LARGE,
                 bytes=_BYTES,
             ),

@@ -17,7 +17,7 @@ from .processes import Idle, Memory
 from .receive import Receive
 from .stage import EXCHANGING_PAIRS, Stage
 from .stored import add_quiet_partners, fill
-from .stuck import Stuck
+from .stuck import stuck_partners
 from .submit import Submit
 from .tls import TlsProxy
 
@@ -149,7 +149,7 @@ def _stuck_partners(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Ge
     with (
         Stage(folder / "beside") as beside,
         Stage(folder / "without") as without,
-        Stuck(beside.sender, STUCK),
+        stuck_partners(beside.sender, STUCK),
     ):
         against = Against(
             "stuck_partners",

@@ -2,8 +2,9 @@
 never answers, and the others are suspended."""
 
 import socket
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from .msh import Msh
 from .producer import Producer
@@ -21,38 +22,26 @@ WHERE partner.id = link.partner_id AND partner.name LIKE 'stuck-%' AND partner.i
 """
 
 
-class Stuck:
-    """So many more partners of `msh`, for the time of a `with`."""
-
-    def __init__(self, msh: Msh, count: int) -> None:
-        # Nobody accepts: the system opens connections and takes what is sent.
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1_024)
-        self._msh = msh
-        self._count = count
-
-    def __enter__(self) -> Self:
-        self._msh.set_up([self._partner(number) for number in range(self._count)])
-        self._msh.execute(_SUSPEND)
-        producer = Producer(self._msh, pairs=self._count, messages=_MESSAGES, names="stuck-")
-        with producer:
+@contextmanager
+def stuck_partners(msh: Msh, count: int) -> Iterator[None]:
+    """So many more partners of `msh`."""
+    # Nobody accepts: the system opens connections and takes what is sent.
+    with socket.create_server(("127.0.0.1", 0), backlog=1_024) as listener:
+        port = listener.getsockname()[1]
+        msh.set_up([_partner(port, number) for number in range(count)])
+        msh.execute(_SUSPEND)
+        with Producer(msh, pairs=count, messages=_MESSAGES, names="stuck-") as producer:
             producer.submit()
-        tell(f"{self._msh.folder.name}: {self._count} partners added, suspended or silent")
-        return self
+        tell(f"{msh.folder.name}: {count} partners added, suspended or silent")
+        yield
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._listener.close()
 
-    def _partner(self, number: int) -> dict[str, Any]:
-        name = f"stuck-{number:03d}"
-        uri = f"http://127.0.0.1:{self._listener.getsockname()[1]}/{name}/"
-        return {
-            "name": name,
-            "uri": uri,
-            "address": uri,
-            "agreements": [{"tpa_id": name, "our_party": "1", "their_party": "2", **_TERMS}],
-        }
+def _partner(port: int, number: int) -> dict[str, Any]:
+    name = f"stuck-{number:03d}"
+    uri = f"http://127.0.0.1:{port}/{name}/"
+    return {
+        "name": name,
+        "uri": uri,
+        "address": uri,
+        "agreements": [{"tpa_id": name, "our_party": "1", "their_party": "2", **_TERMS}],
+    }

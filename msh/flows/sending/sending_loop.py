@@ -175,9 +175,8 @@ class SendingLoop(WorkerLoop):
         """Unless held. What cannot be written so is recorded with the others of this round."""
         now = math.inf if self._stopping.is_set() else time.monotonic()
         if self._settled.are_due(now):
-            settled = list(self._settled)
-            self._unrecorded.add(promised.record(settled))
-            self._settled.take(settled)
+            self._unrecorded.add(promised.record(list(self._settled)))
+            self._settled = Outcomes()
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
         """Those for which there is no place now are named again for a later round. What raises an

@@ -39,8 +39,8 @@ class Delivery(models.Model):
         "InboundMessage", on_delete=models.CASCADE, related_name="deliveries"
     )
     state = models.CharField(max_length=10, choices=_CHOICES)
-    attempt = models.PositiveIntegerField()
-    failures = models.PositiveIntegerField(default=0)
+    attempt = models.IntegerField()
+    failures = models.IntegerField(default=0)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     due = models.DateTimeField(null=True, blank=True)

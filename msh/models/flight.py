@@ -45,12 +45,12 @@ class Flight(models.Model):
         default=FlightState.READY.value,
         db_default=FlightState.READY.value,
     )
-    attempt = models.PositiveIntegerField(default=0, db_default=0)
-    copies = models.PositiveIntegerField(default=0, db_default=0)
+    attempt = models.IntegerField(default=0, db_default=0)
+    copies = models.IntegerField(default=0, db_default=0)
     under_way = models.BooleanField(default=False, db_default=False)
     carried = models.BooleanField(default=False, db_default=False)
     reached = models.BooleanField(default=False, db_default=False)
-    unreached = models.PositiveIntegerField(default=0, db_default=0)
+    unreached = models.IntegerField(default=0, db_default=0)
     due = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     persists_until = models.DateTimeField(null=True, blank=True)
@@ -70,7 +70,7 @@ class Flight(models.Model):
     )
     """The conversation in whose order it is sent; None for a new one until a worker has found it:
     who submits locks no conversation."""
-    number = models.PositiveIntegerField(null=True, blank=True)
+    number = models.IntegerField(null=True, blank=True)
 
     class Meta:
         indexes = [

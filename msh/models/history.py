@@ -52,7 +52,7 @@ class History(models.Model):
     from_state = models.CharField(max_length=16, blank=True)
     to_state = models.CharField(max_length=16, blank=True)
     detail = models.TextField(blank=True)
-    times = models.PositiveIntegerField(default=1, db_default=1)
+    times = models.IntegerField(default=1, db_default=1)
     """What a partner repeats is one row a minute, which counts: the database lets `times` and
     `last_at` grow and nothing else change."""
     last_at = models.DateTimeField(null=True, blank=True)

@@ -57,14 +57,14 @@ class InboundMessage(MessageColumns):
         "InboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
     )
     state = models.CharField(max_length=12, choices=InboundState, default=InboundState.ACCEPTED)
-    epoch = models.PositiveIntegerField(null=True, blank=True)
-    sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
+    epoch = models.IntegerField(null=True, blank=True)
+    sequence_number = models.IntegerField("SequenceNumber", null=True, blank=True)
     sent_at = models.DateTimeField()
     """The TimeStamp of its MessageData."""
     received_at = models.DateTimeField()
     header = models.BinaryField()
     """The header document as it came."""
-    duplicates = models.PositiveIntegerField(default=0, db_default=0)
+    duplicates = models.IntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
     """When it left the order of its pair for good: delivered, rejected or forwarded."""
 
@@ -80,7 +80,7 @@ class InboundMessage(MessageColumns):
         db_constraint=False,
     )
     """The conversation in whose order it is delivered. None: in the order of its pair."""
-    order_number = models.PositiveIntegerField("MessageOrder", null=True, blank=True)
+    order_number = models.IntegerField("MessageOrder", null=True, blank=True)
     turn = models.BigIntegerField(null=True, blank=True)
     """Its place in the order of delivery if that is not its id: given when it is released."""
 
@@ -89,7 +89,7 @@ class InboundMessage(MessageColumns):
 
     forward_due = models.DateTimeField(null=True, blank=True)
     """When it is next tried to send it on, after that failed."""
-    forward_failures = models.PositiveIntegerField(default=0, db_default=0)
+    forward_failures = models.IntegerField(default=0, db_default=0)
     forward_error = models.TextField(blank=True, default="", db_default="")
 
     objects = InboundMessageQuerySet.as_manager()

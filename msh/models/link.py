@@ -38,8 +38,10 @@ class OutboundLink(models.Model):
         default=LaneState.IDLE,
         db_default="idle",
     )
-    next_number = models.PositiveIntegerField(default=sequence.FIRST, db_default=1)
-    epoch = models.PositiveIntegerField(default=1, db_default=1)
+    next_number = models.IntegerField(default=sequence.FIRST, db_default=1)
+    epoch = models.IntegerField(default=1, db_default=1)
+    # No foreign key in the database: who puts a message in flight writes both rows, and a trigger
+    # refuses to delete a message that has not ended.
     in_flight = models.ForeignKey(
         "OutboundMessage",
         on_delete=models.PROTECT,
@@ -47,20 +49,21 @@ class OutboundLink(models.Model):
         blank=True,
         related_name="+",
         db_index=False,
+        db_constraint=False,
     )
     due = models.DateTimeField(null=True, blank=True)
     unsent = models.BooleanField(default=False, db_default=False)
     promised = models.BooleanField(default=False, db_default=False)
-    attempt = models.PositiveIntegerField(default=0, db_default=0)
-    retries_spent = models.PositiveIntegerField(default=0, db_default=0)
-    transients = models.PositiveIntegerField(default=0, db_default=0)
+    attempt = models.IntegerField(default=0, db_default=0)
+    retries_spent = models.IntegerField(default=0, db_default=0)
+    transients = models.IntegerField(default=0, db_default=0)
     transient_since = models.DateTimeField(null=True, blank=True)
     late_ack = models.BooleanField(default=False, db_default=False)
     suspended_since = models.DateTimeField(null=True, blank=True)
     suspended_for = models.CharField(max_length=32, blank=True, default="", db_default="")
     """An IncidentKind, or "operator"."""
     suspended_detail = models.TextField(blank=True, default="", db_default="")
-    failures = models.PositiveIntegerField(default=0, db_default=0)
+    failures = models.IntegerField(default=0, db_default=0)
     """Attempts of flights in a row that failed in transport. With `probe_due`: of the gate."""
     probe_due = models.DateTimeField(null=True, blank=True)
 
@@ -81,12 +84,6 @@ class OutboundLink(models.Model):
         indexes = [
             models.Index(fields=["due"], condition=_TIMED, name="outbound_link_due"),
             models.Index(fields=["id"], condition=Q(state="idle"), name="outbound_link_idle"),
-            # For the foreign key: each message that is deleted is looked up here.
-            models.Index(
-                fields=["in_flight"],
-                condition=Q(in_flight__isnull=False),
-                name="outbound_in_flight",
-            ),
         ]
         constraints = [
             models.CheckConstraint(condition=_NUMBER, name="next_number_in_range"),
@@ -182,10 +179,10 @@ class InboundLink(models.Model):
     partner = models.OneToOneField(
         "partners.Partner", on_delete=models.CASCADE, related_name="inbound_link"
     )
-    last_number = models.PositiveIntegerField(null=True, blank=True)
+    last_number = models.IntegerField(null=True, blank=True)
     last_message_id = models.CharField(max_length=255, blank=True, default="", db_default="")
-    epoch = models.PositiveIntegerField(default=1, db_default=1)
-    highest_number = models.PositiveIntegerField(default=0, db_default=0)
+    epoch = models.IntegerField(default=1, db_default=1)
+    highest_number = models.IntegerField(default=0, db_default=0)
     """The highest last number of the runs that ended because the partner began again at 1: their
     ids are kept until `last_number` has passed it (D39)."""
     reset_allowed = models.BooleanField(default=False, db_default=False)

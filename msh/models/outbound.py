@@ -149,12 +149,12 @@ class OutboundMessage(MessageColumns):
     )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
-    size = models.PositiveIntegerField(help_text="payload bytes in wire form")
+    size = models.IntegerField(help_text="payload bytes in wire form")
     boundary = models.CharField(max_length=70)
 
-    epoch = models.PositiveIntegerField(null=True, blank=True)
-    sequence_number = models.PositiveIntegerField("SequenceNumber", null=True, blank=True)
-    order_number = models.PositiveIntegerField("MessageOrder", null=True, blank=True)
+    epoch = models.IntegerField(null=True, blank=True)
+    sequence_number = models.IntegerField("SequenceNumber", null=True, blank=True)
+    order_number = models.IntegerField("MessageOrder", null=True, blank=True)
     """Its number in its conversation."""
     terms = models.JSONField(null=True, blank=True)
     head = models.BinaryField(null=True)
@@ -165,9 +165,9 @@ class OutboundMessage(MessageColumns):
     outcome = models.CharField(
         max_length=12, blank=True, db_default="", choices=[(v.value, v.value) for v in Verdict]
     )
-    earlier_attempts = models.PositiveIntegerField(default=0, db_default=0)
+    earlier_attempts = models.IntegerField(default=0, db_default=0)
     """Attempts made before it was queued again or rewound: their numbers go on."""
-    duplicate_acks = models.PositiveIntegerField(default=0, db_default=0)
+    duplicate_acks = models.IntegerField(default=0, db_default=0)
 
     objects = OutboundMessageQuerySet.as_manager()
 
@@ -257,7 +257,7 @@ class Attempt(models.Model):
         db_index=False,
         db_constraint=False,
     )
-    number = models.PositiveIntegerField()
+    number = models.IntegerField()
     claimed_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     outcome = models.CharField(
@@ -266,7 +266,7 @@ class Attempt(models.Model):
         db_default="",
         choices=[(o.value, o.value) for o in AttemptOutcome],
     )
-    status = models.PositiveSmallIntegerField(null=True, blank=True)
+    status = models.SmallIntegerField(null=True, blank=True)
     detail = models.TextField(blank=True, db_default="")
     body_sent = models.BooleanField(default=True, db_default=True)
     """False only where no byte of the body left us for certain (D18)."""

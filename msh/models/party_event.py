@@ -22,7 +22,7 @@ class PartyEvent(models.Model):
     detail = models.TextField(blank=True)
     at = models.DateTimeField()
     due = models.DateTimeField()
-    tries = models.PositiveIntegerField(default=0, db_default=0)
+    tries = models.IntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

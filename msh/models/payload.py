@@ -18,7 +18,7 @@ class OutboundPayload(models.Model):
         db_index=False,
         db_constraint=False,
     )
-    position = models.PositiveSmallIntegerField()
+    position = models.SmallIntegerField()
     content_type = models.CharField(max_length=255)
     content_id = models.CharField(max_length=255)
     label = models.TextField(blank=True)
@@ -46,7 +46,7 @@ class InboundPayload(models.Model):
         db_index=False,
         db_constraint=False,
     )
-    position = models.PositiveSmallIntegerField()
+    position = models.SmallIntegerField()
     content_type = models.CharField(max_length=255)
     content_id = models.TextField()
     label = models.TextField(blank=True)

@@ -75,17 +75,17 @@ class Signal(models.Model):
     )
     location = models.TextField(blank=True, db_default="")
     description = models.TextField(blank=True, db_default="")
-    min_retry_secs = models.PositiveIntegerField(null=True, blank=True)
-    sequence_number = models.PositiveIntegerField(null=True, blank=True)
+    min_retry_secs = models.IntegerField(null=True, blank=True)
+    sequence_number = models.IntegerField(null=True, blank=True)
     """Of the message that is refused, as far as it could be read."""
 
     first_at = models.DateTimeField()
-    pending = models.PositiveIntegerField(default=1, db_default=1)
-    transmitted = models.PositiveIntegerField(default=0, db_default=0)
+    pending = models.IntegerField(default=1, db_default=1)
+    transmitted = models.IntegerField(default=0, db_default=0)
     due = models.DateTimeField()
     expires_at = models.DateTimeField()
     sending = models.BooleanField(default=False, db_default=False)
-    tries = models.PositiveIntegerField(default=0, db_default=0)
+    tries = models.IntegerField(default=0, db_default=0)
     content_type = models.TextField(blank=True, db_default="")
     body = models.BinaryField(null=True)
     kept = models.BooleanField(default=False, db_default=False)
@@ -95,7 +95,7 @@ class Signal(models.Model):
     content_digest = models.BinaryField(null=True)
     """Of a message that is refused for good: a further copy is known by it."""
 
-    last_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    last_status = models.SmallIntegerField(null=True, blank=True)
     last_detail = models.TextField(blank=True, db_default="")
 
     objects = SignalQuerySet.as_manager()

@@ -176,15 +176,6 @@ def test_ids_before_a_wrap_go_when_their_number_has_passed() -> None:
     assert numbers()[1] == [1, 4, 5, 1, 4]
 
 
-@pytest.mark.django_db
-def test_deleted_message_is_looked_up_among_links_by_an_index() -> None:
-    """PostgreSQL looks for each deleted message whether a lane has it in flight."""
-    with connection.cursor() as cursor:  # the table is so small that reading all of it is cheaper
-        cursor.execute("SET LOCAL enable_seqscan = off")
-    plan = OutboundLink.objects.filter(in_flight=1).explain()
-    assert "Seq Scan" not in plan
-    assert "outbound_in_flight" in plan
-
 
 # --- batches --------------------------------------------------------------------------------------
 

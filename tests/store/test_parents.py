@@ -1,4 +1,5 @@
-"""A message that we send has no foreign keys: its link and its agreement stay all the same."""
+"""A message that we send has no foreign keys: its link and its agreement stay all the same. Nor has
+a link one to its message in flight: a message that has not ended stays."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from django.db import connection, transaction
 from msh.flows.sending.prepare import SubmitRefused, prepare
 from msh.flows.sending.submit_many import InTheWay, submit_all
 from msh.models import OutboundLink, OutboundMessage
+from msh.models.outbound import OutboundState
 from msh.protocol.message import Payload
 from partners.models import Agreement
 from tests.api.test_bulk_at_once import another, waits_for_a_lock
@@ -39,7 +41,9 @@ def world(transactional_db: None) -> World:
     world = make_world()
     world.submit()
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM msh_outboundpayload; DELETE FROM msh_outboundmessage")
+        cursor.execute("DELETE FROM msh_outboundpayload")
+        cursor.execute("UPDATE msh_outboundmessage SET state = 'cancelled'")
+        cursor.execute("DELETE FROM msh_outboundmessage")
     return world
 
 
@@ -116,3 +120,36 @@ def test_link_that_is_deleted_meanwhile_is_made_again(
     link = OutboundLink.objects.get()
     assert link.pk != before
     assert OutboundMessage.objects.get().link_id == link.pk
+
+
+ENDED = {"acknowledged", "cancelled", "sent", "failed"}
+
+
+def remove_message(other: "psycopg.Connection[Any]", key: int) -> None:
+    other.execute("DELETE FROM msh_outboundmessage WHERE id = %s", [key])
+
+
+@pytest.mark.parametrize("state", [state.value for state in OutboundState])
+def test_message_that_has_not_ended_cannot_be_deleted(world: World, state: str) -> None:
+    message = world.submit()
+    OutboundMessage.objects.update(state=state, sequence_number=1, epoch=1, terms={})
+    with another() as other:
+        if state in ENDED:
+            remove_message(other, message.pk)
+        else:
+            with pytest.raises(psycopg.errors.RestrictViolation, match=f"it is {state}"):
+                remove_message(other, message.pk)
+
+
+def test_deletion_waits_for_a_message_that_is_put_in_flight(
+    world: World, thread: ThreadPoolExecutor
+) -> None:
+    message = world.submit()
+    OutboundMessage.objects.update(state="cancelled")
+    with another() as other:
+        with transaction.atomic():
+            OutboundMessage.objects.update(state="in_flight", sequence_number=1, epoch=1, terms={})
+            deletion = thread.submit(remove_message, other, message.pk)
+            wait_until(waits_for_a_lock, what="the deletion, for the message")
+        with pytest.raises(psycopg.errors.RestrictViolation, match="it is in_flight"):
+            deletion.result()

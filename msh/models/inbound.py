@@ -54,7 +54,11 @@ class InboundMessage(MessageColumns):
     None for the first delivery."""
 
     link = models.ForeignKey(
-        "InboundLink", on_delete=models.PROTECT, related_name="messages", db_index=False
+        "InboundLink",
+        on_delete=models.PROTECT,
+        related_name="messages",
+        db_index=False,
+        db_constraint=False,
     )
     state = models.CharField(max_length=12, choices=InboundState, default=InboundState.ACCEPTED)
     epoch = models.IntegerField(null=True, blank=True)

@@ -46,8 +46,15 @@ def _name(verbose_name: str) -> "models.TextField[str, str]":
 class MessageColumns(models.Model):
     """What a message has in both directions."""
 
+    # No foreign keys in the database to agreement and link: who writes a message holds both, and a
+    # trigger of theirs refuses to delete what has messages
+    # (docs/decisions/2026-11-22-foreign-keys.md).
     agreement = models.ForeignKey(
-        "partners.Agreement", on_delete=models.PROTECT, related_name="+", db_index=False
+        "partners.Agreement",
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
     )
     message_id = models.CharField("MessageId", max_length=255)
     semantics = models.CharField(

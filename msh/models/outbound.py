@@ -112,15 +112,6 @@ class OutboundMessage(MessageColumns):
     whose SHA-256 is checked before every copy (D36). `terms` are those it was sent under.
     """
 
-    # No foreign keys in the database: who writes a message locks both FOR KEY SHARE, and a trigger
-    # of theirs refuses to delete what has messages.
-    agreement = models.ForeignKey(
-        "partners.Agreement",
-        on_delete=models.PROTECT,
-        related_name="+",
-        db_index=False,
-        db_constraint=False,
-    )
     link = models.ForeignKey(
         "OutboundLink",
         on_delete=models.PROTECT,

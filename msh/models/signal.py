@@ -58,8 +58,13 @@ class Signal(models.Model):
     An Error's row is also the record of the message that was refused.
     """
 
+    # No foreign key in the database, as with messages.
     link = models.ForeignKey(
-        "InboundLink", on_delete=models.PROTECT, related_name="signals", db_index=False
+        "InboundLink",
+        on_delete=models.PROTECT,
+        related_name="signals",
+        db_index=False,
+        db_constraint=False,
     )
     kind = models.CharField(max_length=15, choices=SignalKind)
     # No foreign key: what an Acknowledgement says stays true without the message.

@@ -176,7 +176,6 @@ def test_ids_before_a_wrap_go_when_their_number_has_passed() -> None:
     assert numbers()[1] == [1, 4, 5, 1, 4]
 
 
-
 # --- batches --------------------------------------------------------------------------------------
 
 

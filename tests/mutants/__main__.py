@@ -165,8 +165,9 @@ def judge(mutant: Mutant, tree: Tree) -> Result:
     except ValueError as problem:
         return Result(mutant.name, INVALID, str(problem))
     tree.renew()
+    tables_differ = ("--create-db",) if "/migrations/" in mutant.file else ()
     try:
-        verdict, detail = tree.run_tests(mutant.tests.split())
+        verdict, detail = tree.run_tests((*tables_differ, *mutant.tests.split()))
     finally:
         _write(tree.folder / mutant.file, before)
     if verdict == PASSED:

@@ -13,6 +13,7 @@ from msh.protocol.ebms.vocabulary import Kind
 from msh.store import history
 from msh.store.engine import Order, Statement, Write, run
 from msh.store.history import LINK, HistoryRow
+from msh.store.sending.signals import LINK_THAT_STAYS
 from msh.wire.ebms2.envelope import compose_alone
 
 from .ebms2_answers import Attribution, signal_about
@@ -44,12 +45,12 @@ _LOAD = Statement(
 # It expires at once, so that it is sent once (EB-147). A repeated question is answered anew when
 # the last answer is gone.
 _QUEUE = Write(
-    """
+    f"""
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
          content_type, body, dialect)
-    VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(at)s, %(at)s,
-            %(at)s, %(content_type)s, %(body)s, 'ebms2')
+    VALUES ({LINK_THAT_STAYS}, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(at)s,
+            %(at)s, %(at)s, %(content_type)s, %(body)s, 'ebms2')
     ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
     SET pending = 1, tries = 0, due = EXCLUDED.due, expires_at = EXCLUDED.expires_at,
         content_type = EXCLUDED.content_type, body = EXCLUDED.body

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from msh.store.engine import Key, Order, Statement, Write
-from msh.store.sending.signals import ACKNOWLEDGED
+from msh.store.sending.signals import ACKNOWLEDGED, LINK_THAT_STAYS
 
 from .message_sql import PAYLOADS
 
@@ -169,16 +169,19 @@ FIND_MESSAGE = Statement(
 )
 """A message of the partner, or to it."""
 
-MESSAGE = """
+# Read before the link was locked, or remembered. The deletion of either waits for the message, and
+# is refused; if it came first, the statement fails.
+_AGREEMENT = "(SELECT id FROM partners_agreement WHERE id = %(agreement_id)s FOR KEY SHARE)"
+MESSAGE = f"""
     INSERT INTO msh_inboundmessage
         (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
          action, ref_to_message_id, sent_at, received_at, content_digest, header, from_role,
          to_role, service_type)
-    SELECT %(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
+    SELECT {LINK_THAT_STAYS}, {_AGREEMENT}, %(message_id)s, %(semantics)s, 'accepted',
            %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-           %(sent_at)s, {at}, %(content_digest)s, %(header)s, %(from_role)s, %(to_role)s,
+           %(sent_at)s, {{at}}, %(content_digest)s, %(header)s, %(from_role)s, %(to_role)s,
            %(service_type)s
-    {source}
+    {{source}}
     RETURNING id
 """
 """A row for each of `source`, received `at`."""

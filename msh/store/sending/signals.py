@@ -69,6 +69,10 @@ ACKNOWLEDGED = """
 """
 """Column `inbound_id` of a signal of any kind."""
 
+LINK_THAT_STAYS = "(SELECT id FROM msh_inboundlink WHERE id = %(link_id)s FOR KEY SHARE)"
+"""Column `link_id` of what has no foreign key: the deletion of the link waits, and is refused. If
+it came first, there is none, and the statement fails."""
+
 # One row per message: a flood of copies makes many signals and stays one row. While one of them is
 # being sent, the next waits for it, but not for long: its worker may be dead.
 QUEUE_SIGNAL = Write(
@@ -76,7 +80,7 @@ QUEUE_SIGNAL = Write(
     INSERT INTO msh_signal
         (link_id, kind, ref_to_message_id, tpa_id, conversation_id, code, location, description,
          min_retry_secs, sequence_number, first_at, due, expires_at, inbound_id)
-    VALUES (%(link_id)s, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
+    VALUES ({LINK_THAT_STAYS}, %(kind)s, %(message_id)s, %(tpa_id)s, %(conversation_id)s, %(code)s,
             %(location)s, %(description)s, %(min_retry_secs)s, %(sequence_number)s, %(at)s, %(at)s,
             %(expires_at)s, {ACKNOWLEDGED})
     ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE

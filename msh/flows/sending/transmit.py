@@ -28,7 +28,7 @@ from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end
 from msh.store.sending.best_effort_sql import BestEffortRow, WaitingMessage
 from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow, PromisedCopy, StoredCopy
+from msh.store.sending.message_sql import CopyRow, PromisedCopy
 from msh.store.sending.submissions import load_best_effort, load_copies
 from msh.transport.job import Job, Lapse
 from msh.wire.dialect import dialect_named
@@ -171,7 +171,7 @@ def job_of_promised(row: PromisedCopy, deadline: float, asked_at: float) -> Job:
     return replace(job, lapse=Lapse(asked_at + left))
 
 
-def _job_of(row: StoredCopy, body: bytes, deadline: float, attempt: int | None) -> Job:
+def _job_of(row: CopyRow, body: bytes, deadline: float, attempt: int | None) -> Job:
     partner = row.partner
     content_type = wire.content_type(row.boundary)
     return Job(
@@ -223,7 +223,7 @@ def compose(links: OutboundLinks, row: CopyRow, number: int | None) -> bytes:
     return body
 
 
-def _stored_body(row: StoredCopy) -> bytes:
+def _stored_body(row: CopyRow) -> bytes:
     body = b"".join((row.head or b"", *(row.wires or [])))
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")

@@ -17,34 +17,27 @@ messages to partners that are slow are not to keep it waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCopy(RouteColumns):
-    """A message as far as a copy of it needs it that was composed before. `head` is None until the
-    first copy is composed."""
+class CopyRow(RouteColumns):
+    """A message as far as a copy of it needs it. `head` is None until the first copy is composed,
+    `forwarded_header` is the header document of the message that is forwarded as this one."""
 
     id: int
     message_id: str
-    boundary: str
-    head: bytes | None
-    body_sha256: bytes | None
-    wires: Sequence[bytes] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyRow(StoredCopy):
-    """A message as far as any copy needs it. `forwarded_header` is the header document of the
-    message that is forwarded as this one."""
-
     semantics: str
     conversation_id: str
     service_interface: str
     action: str
     ref_to_message_id: str
     submitted_at: datetime
+    boundary: str
+    head: bytes | None
+    body_sha256: bytes | None
     tpa_id: str
     our_party: str
     our_party_context: str
     their_party: str
     their_party_context: str
+    wires: Sequence[bytes] | None
     content_ids: Sequence[str] | None
     labels: Sequence[str] | None
     descriptions: Sequence[str] | None
@@ -52,7 +45,7 @@ class CopyRow(StoredCopy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromisedCopy(StoredCopy):
+class PromisedCopy(CopyRow):
     """A copy that was promised as this attempt. `seconds_left`: until others may claim it."""
 
     attempt: int
@@ -170,28 +163,20 @@ LOAD_FOLLOWING = Statement(
 )
 
 # Nothing is locked: until `due` no worker but the one that the wake-up has named sends it. In the
-# last tenth of that second a POST would hardly begin before another has claimed the copy. OFFSET:
-# else the planner reads all links and partners while they are few, and sorts them.
+# last tenth of that second a POST would hardly begin before another has claimed the copy.
 READ_PROMISED = Statement(
-    f"""
-    SELECT message.id, message.message_id, message.boundary, message.head, message.body_sha256,
-           ARRAY(
-               SELECT wire FROM msh_outboundpayload WHERE message_id = message.id
-               ORDER BY position) AS wires,
-           link.attempt, EXTRACT(EPOCH FROM link.due - clock_timestamp())::float8 AS seconds_left,
-           {ROUTE_COLUMNS}
-    FROM unnest(%(partner_ids)s::bigint[], %(keys)s::bigint[], %(attempts)s::int[])
-        AS asked (partner_id, key, attempt)
-    CROSS JOIN LATERAL (
-        SELECT attempt, due FROM msh_outboundlink
-        WHERE partner_id = asked.partner_id AND in_flight_id = asked.key
-          AND attempt = asked.attempt AND promised
-          AND due > statement_timestamp() + interval '0.1 second' OFFSET 0) link
-    CROSS JOIN LATERAL (
-        SELECT * FROM partners_partner WHERE id = asked.partner_id OFFSET 0) partner
-    JOIN msh_outboundmessage message ON message.id = asked.key
-    LEFT JOIN partners_ownidentity own ON true
-    """,
+    COPIES.format(
+        """
+        unnest(%(partner_ids)s::bigint[], %(keys)s::bigint[], %(attempts)s::int[])
+            AS asked (partner_id, key, attempt)
+        JOIN msh_outboundlink link ON link.partner_id = asked.partner_id
+        JOIN msh_outboundmessage message ON message.id = link.in_flight_id
+        """,
+        """link.promised AND link.in_flight_id = asked.key AND link.attempt = asked.attempt
+        AND link.due > statement_timestamp() + interval '0.1 second'""",
+        """link.attempt,
+        EXTRACT(EPOCH FROM link.due - clock_timestamp())::float8 AS seconds_left,""",
+    ),
     PromisedCopy,
     binary=True,
 )

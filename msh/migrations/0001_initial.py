@@ -54,10 +54,10 @@ CREATE TRIGGER msh_settingchange_kept BEFORE DELETE ON msh_settingchange
 """
 # Messages and signals have no foreign keys to agreement and link: checking them took a quarter of
 # the time that PostgreSQL needs for a message in bulk, and a fifth of that for one that comes in.
-# Who stores one that we send locks both FOR KEY SHARE. A deletion waits for that lock, and then
-# finds the message here. Who stores one that comes in writes its link, if the agreement is as it
-# was read; the deletion of an agreement writes the link, too, so that one of them waits for the
-# other, and finds it changed.
+# Who stores one that we send, or one that comes in by ebMS 2.0, locks both FOR KEY SHARE. A deletion
+# waits for that lock, and then finds the message here. Who stores one that comes in by the draft
+# locks or writes its link; the deletion of an agreement writes the link, too, so that one of them
+# waits for the other, and finds it changed.
 PARENTS_STAY = """
 CREATE FUNCTION msh_refuse_parent(parent text, key bigint, children text)
 RETURNS void LANGUAGE plpgsql AS $$

@@ -46,8 +46,8 @@ def _name(verbose_name: str) -> "models.TextField[str, str]":
 class MessageColumns(models.Model):
     """What a message has in both directions."""
 
-    # No foreign keys in the database to agreement and link: who writes a message holds both, and a
-    # trigger of theirs refuses to delete what has messages
+    # No foreign keys in the database to agreement and link: who writes a message has a deletion of
+    # either wait, and a trigger refuses to delete what has messages
     # (docs/decisions/2026-11-22-foreign-keys.md).
     agreement = models.ForeignKey(
         "partners.Agreement",

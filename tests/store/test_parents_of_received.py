@@ -76,9 +76,9 @@ def remove_received() -> None:
             cursor.execute(f"DELETE FROM {table}")
 
 
-def remove(other: "psycopg.Connection[Any]", table: str, world: World) -> None:
-    condition = b"DELETE FROM " + table.encode() + b" WHERE partner_id = %s"
-    other.execute(condition, [world.here.pk])
+def remove(other: "psycopg.Connection[Any]", table: str, partner: Partner) -> None:
+    statement = b"DELETE FROM " + table.encode() + b" WHERE partner_id = %s"
+    other.execute(statement, [partner.pk])
 
 
 def closing(take: Take, partner: Partner, job: Job) -> None:
@@ -92,30 +92,30 @@ def closing(take: Take, partner: Partner, job: Job) -> None:
 @HOW
 @pytest.mark.parametrize("table", PARENTS)
 def test_parent_of_a_message_cannot_be_deleted(
-    world: World, partner: Partner, job: Job, take: Take, table: str
+    partner: Partner, job: Job, take: Take, table: str
 ) -> None:
     take(partner, job)
     Signal.objects.all().delete()
     with another() as other, pytest.raises(psycopg.errors.ForeignKeyViolation, match=table):
-        remove(other, table, world)
+        remove(other, table, partner)
 
 
-def test_link_of_a_signal_cannot_be_deleted(world: World, partner: Partner, job: Job) -> None:
+def test_link_of_a_signal_cannot_be_deleted(partner: Partner, job: Job) -> None:
     locked(partner, job)
     InboundMessage.objects.all().delete()
     with another() as other, pytest.raises(psycopg.errors.ForeignKeyViolation, match="signals"):
-        remove(other, "msh_inboundlink", world)
+        remove(other, "msh_inboundlink", partner)
 
 
 @HOW
 @pytest.mark.parametrize("table", PARENTS)
 def test_deletion_waits_for_a_message_that_is_stored(
-    world: World, partner: Partner, job: Job, thread: ThreadPoolExecutor, take: Take, table: str
+    partner: Partner, job: Job, thread: ThreadPoolExecutor, take: Take, table: str
 ) -> None:
     with another() as other:
         with transaction.atomic():
             take(partner, job)
-            deletion = thread.submit(remove, other, table, world)
+            deletion = thread.submit(remove, other, table, partner)
             wait_until(waits_for_a_lock, what="the deletion, for the message")
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
             deletion.result()
@@ -127,7 +127,7 @@ def test_message_waits_for_a_deletion_and_is_not_left_without_a_parent(
     world: World, partner: Partner, job: Job, thread: ThreadPoolExecutor, take: Take, table: str
 ) -> None:
     with another() as other:
-        remove(other, table, world)
+        remove(other, table, partner)
         taking = thread.submit(closing, take, partner, job)
         wait_until(waits_for_a_lock, what="the message, for the deletion")
         other.commit()
@@ -139,14 +139,14 @@ def test_message_waits_for_a_deletion_and_is_not_left_without_a_parent(
 
 
 def test_deletion_of_a_link_waits_for_an_error(
-    world: World, partner: Partner, thread: ThreadPoolExecutor
+    partner: Partner, thread: ThreadPoolExecutor
 ) -> None:
     error = do.QueueError(ErrorCode.VALUE_NOT_RECOGNIZED, Field.TPA_ID, "what")
     about = PartialHeader(message_id="m1")
     with another() as other:
         with transaction.atomic():
             queue_error(partner.pk, error, about, None)
-            deletion = thread.submit(remove, other, "msh_inboundlink", world)
+            deletion = thread.submit(remove, other, "msh_inboundlink", partner)
             wait_until(waits_for_a_lock, what="the deletion, for the Error Message")
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
             deletion.result()

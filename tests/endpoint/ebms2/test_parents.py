@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import psycopg
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from msh.flows.receiving import ebms2 as receiving
 from msh.models import InboundMessage, Signal
@@ -17,11 +16,10 @@ from partners.models import Agreement, Partner
 from tests.api.test_bulk_at_once import another, waits_for_a_lock
 from tests.endpoint.ebms2 import Send
 from tests.peer.ebms2 import message, ping
+from tests.store.test_parents_of_received import PARENTS, remove, remove_received
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-PARENTS = ("partners_agreement", "msh_inboundlink")
 
 
 def remembered(partner: Partner) -> None:
@@ -34,19 +32,12 @@ def locked(partner: Partner) -> None:
     receiving.receive(partner, out.content_type, out.body)
 
 
-def remove(other: "psycopg.Connection[Any]", table: str, partner: Partner) -> None:
-    condition = b"DELETE FROM " + table.encode() + b" WHERE partner_id = %s"
-    other.execute(condition, [partner.pk])
-
-
 @pytest.fixture
 def partner(send: Send, ebms2: Partner) -> Partner:
     """It is remembered, and what has come is pruned."""
     for _ in range(2):
         assert send(message()).status == 204
-    with connection.cursor() as cursor:
-        for table in ("msh_inboundpayload", "msh_inboundmessage", "msh_signal"):
-            cursor.execute(f"DELETE FROM {table}")
+    remove_received()
     partner = find_sender("Bearer ebms2")
     assert partner is not None
     return partner

@@ -49,7 +49,7 @@ def require_commit() -> None:
 
 
 def restore_connection() -> None:
-    """Drop the connection if the function left it unusable or without autocommit, so that the
+    """Drop the connection of this thread if it was lost, or left without autocommit, so that the
     next statement gets a new one. Nothing inside an `atomic` block."""
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 
+from msh.flows.application import restore_connection
 from msh.flows.events import Events
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp
@@ -140,6 +141,7 @@ class WorkerLoop(ABC):
                     found_work = self._round()
                 except DatabaseError as error:
                     logger.warning("a round is waiting for the database: %s", error)
+                    restore_connection()
                     found_work = False
                 if found_work or self.is_busy():
                     busy_at = time.monotonic()

@@ -4,129 +4,15 @@ It ends in "resynchronise", says what may be lost or duplicated, and traffic flo
 lost or duplicated without a person having been notified.
 """
 
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
-from django.conf import settings
-from pytest_django import DjangoDbBlocker
 
 from msh.flows.operations import change_link, resynchronise
-from msh.flows.operations.cancel import under_way
-from msh.flows.sending.submit import submit
-from msh.models import InboundMessage, Incident, OutboundLink, OutboundMessage
-from msh.protocol.message import Payload
+from msh.models import Incident
 from msh.protocol.resynchronisation import Arriving, Repair
 from msh.store.history import Actor
-from partners.models import Agreement, Credential, Partner, digest_of
-from partners.models.partner import OutgoingKind
-from tests.exchange.machine import Machine
-from tests.services import spare_redis
-from tests.waiting import wait_until
+from tests.exchange.sides import Side
 
 ANN = Actor("ann", "restored from a backup")
-WITHIN = 90.0  # seconds
-
-
-@dataclass
-class Side:
-    """An MSH and its one partner, the other MSH."""
-
-    msh: Machine
-    name: str = ""
-
-    @property
-    def partner(self) -> Partner:
-        return Partner.objects.get(name=self.name)
-
-    @property
-    def link(self) -> OutboundLink:
-        return OutboundLink.objects.get(partner__name=self.name)
-
-    def knows(self, other: "Side", name: str) -> None:
-        """Agree with the other side. In its own database."""
-        self.name = name
-        with self.msh.database():
-            partner = Partner(name=name, uri=other.msh.uri, address=other.msh.url)
-            partner.show(OutgoingKind.BEARER, f"token-of-{self.msh.uri}")
-            partner.save()
-            shown = digest_of(f"token-of-{other.msh.uri}")
-            Credential.objects.create(partner=partner, sha256=shown)
-            ours, theirs = ("1", "2") if name == "b" else ("2", "1")
-            Agreement.objects.create(
-                partner=partner,
-                tpa_id="tpa",
-                our_party=ours,
-                their_party=theirs,
-                timeout=2,
-                retries=5,
-                retry_interval=2,
-            )
-            change_link.open_links(partner)
-
-    def submits(self, count: int) -> list[str]:
-        with self.msh.database():
-            agreement = Agreement.objects.get(partner__name=self.name)
-            return [
-                submit(agreement, "Orders", "New", [Payload(b"<Order/>")]).message_id
-                for _ in range(count)
-            ]
-
-    def until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for what its rows will say."""
-        with self.msh.database():
-            wait_until(condition, seconds=WITHIN, what=f"{what}; {self.link.__dict__}")
-
-    def until_acknowledged(self, message_ids: list[str]) -> None:
-        done = OutboundMessage.objects.filter(state="acknowledged", message_id__in=message_ids)
-        self.until(lambda: done.count() == len(message_ids), "all acknowledged")
-
-    def until_suspended(self) -> None:
-        """And until it is recorded how the last POST ended."""
-        self.until(lambda: self.link.state == "suspended" and not under_way(self.link), "suspended")
-
-    def accepted(self) -> list[str]:
-        """MessageIds, in the order of their acceptance."""
-        with self.msh.database():
-            rows = InboundMessage.objects.filter(link__partner__name=self.name).order_by("pk")
-            return list(rows.values_list("message_id", flat=True))
-
-    def until_taken_once(self, message_ids: list[str]) -> None:
-        """Each was delivered, by the application's own table."""
-
-        def counts() -> list[int]:
-            return [self.msh.taken(message_id) for message_id in message_ids]
-
-        self.until(lambda: all(counts()), "all delivered")
-        with self.msh.database():
-            assert counts() == [1] * len(message_ids)
-
-
-@pytest.fixture
-def sides(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[Side, Side]]:
-    """A and B, which know each other."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    database = f"{settings.DATABASES['default']['NAME']}_backups_{worker}"
-    machines = []
-    with django_db_blocker.unblock():
-        for number, letter in enumerate("ab", 1):
-            (tmp_path / letter).mkdir()
-            redis_url = spare_redis(os.environ["REDIS_URL"], number)
-            uri = f"http://{letter}.example/ebxml/"
-            machines.append(Machine(tmp_path / letter, f"{database}_{letter}", uri, redis_url))
-        try:
-            for machine in machines:
-                machine.create()
-                machine.start()
-            a, b = (Side(machine) for machine in machines)
-            a.knows(b, "b")
-            b.knows(a, "a")
-            yield a, b
-        finally:
-            for machine in machines:
-                machine.destroy()
 
 
 @pytest.mark.requirement("000-005", "000-070")

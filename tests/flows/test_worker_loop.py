@@ -4,11 +4,13 @@ import threading
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from msh.flows import worker_loop
 from msh.flows.names import NOTHING, Names
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
+from msh.store.engine import Key, Statement, run
 from tests.waiting import wait_until
 
 
@@ -111,3 +113,44 @@ def test_loop_that_finds_no_work_says_nothing() -> None:
     loop.taken.append("nothing is under way")
     loop.run(said.set)
     assert not said.is_set()
+
+
+class Reading(Scripted):
+    """Reads in each round, outside any transaction, as what is settled is recorded."""
+
+    session: int | None = None
+
+    def round(self, names: Names) -> bool:
+        try:
+            ((row,),) = run(Statement("SELECT pg_backend_pid() AS id", Key)())
+        except BaseException:
+            self.session = None
+            raise
+        self.session = row.id
+        return super().round(names)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_loop_whose_session_is_lost_gets_another() -> None:
+    """What a round does first would fail on the lost one, and keep it from all that follows."""
+    loop = Reading()
+
+    def work() -> None:
+        try:
+            loop.run()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        wait_until(lambda: loop.session)
+        lost = loop.session
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [lost])
+        wait_until(lambda: loop.session not in (None, lost))
+    finally:
+        loop.stop()
+        loop._events.put("the end of it")
+        thread.join(timeout=60)
+    assert not thread.is_alive()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
+from django.db import InternalError, ProgrammingError, connection
 from kombu import Connection
 
 import msh
@@ -298,3 +298,24 @@ def celery_connection(url: str) -> dict[str, Any]:
             setattr(channel, name, broker.celery_options[name])
         made: dict[str, Any] = channel._connparams()
         return made
+
+
+@pytest.mark.django_db
+def test_session_of_a_standby_is_given_up_after_an_error() -> None:
+    """A standby answers, and takes nothing; its session stays when the address leads elsewhere."""
+    wrapper = DatabaseWrapper(connection.settings_dict)
+    try:
+        with wrapper.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on")
+        assert wrapper.is_usable()
+        with pytest.raises(InternalError), wrapper.cursor() as cursor:
+            cursor.execute("CREATE TABLE refused ()")
+        wrapper.close_if_unusable_or_obsolete()
+        assert wrapper.connection is None
+        wrapper.ensure_connection()
+        with pytest.raises(ProgrammingError), wrapper.cursor() as cursor:
+            cursor.execute("no SQL")
+        wrapper.close_if_unusable_or_obsolete()
+        assert wrapper.connection is not None
+    finally:
+        wrapper.close()

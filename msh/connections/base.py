@@ -3,6 +3,9 @@ and one that has just lost a session last.
 
 In the order of DATABASE_URL each new connection would wait for a first host that is gone, and after
 the loss of a session for the host that is gone now.
+
+After an error, a session that is read-only counts as lost: its server is, or was, a standby, and
+the address may lead to another one by now.
 """
 
 from collections.abc import Mapping
@@ -31,10 +34,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def is_usable(self) -> bool:
         global _answered, _lost
-        usable: bool = super().is_usable()
+        usable: bool = super().is_usable() and not (self.errors_occurred and self._is_read_only())
         if not usable and self._address == _answered:
             _answered, _lost = None, self._address
         return usable
+
+    def _is_read_only(self) -> bool:
+        with self.connection.cursor() as cursor:
+            return bool(cursor.execute("SHOW transaction_read_only").fetchone() == ("on",))
 
 
 def in_turn(

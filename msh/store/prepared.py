@@ -30,6 +30,9 @@ from psycopg.pq.abc import PGconn, PGresult
 Session = psycopg.Connection[Any]
 
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+_OUTDATED = ("0A000", "26000")
+"""SQLSTATEs of a prepared statement whose result has other types since a migration, or that the
+server does not know any more. In a transaction psycopg forgets all of them with its ROLLBACK."""
 _transformers: WeakKeyDictionary[Session, abc.Transformer] = WeakKeyDictionary()
 """What makes values of Python into parameters and back, and remembers how."""
 
@@ -75,10 +78,15 @@ def run_directly(
     converted = [_convert(session, transformer, one) for one in asked]
     if any(one.prepare is Prepare.SHOULD for one in converted):
         return None
-    if len(converted) == 1 and not (begins or ends):
-        results = [_run_one(session, converted[0])]
-    else:
-        results = _run_together(session, converted, begins=begins, ends=ends)
+    try:
+        if len(converted) == 1 and not (begins or ends):
+            results = [_run_one(session, converted[0])]
+        else:
+            results = _run_together(session, converted, begins=begins, ends=ends)
+    except psycopg.Error as error:
+        if is_idle and not begins and error.sqlstate in _OUTDATED and _forget_prepared(session):
+            return run_directly(session, asked, ends=ends)
+        raise
     return [
         _rows(transformer, result, one.sql, one.row) if one.row else []
         for result, one in zip(results, asked, strict=True)
@@ -90,6 +98,16 @@ def _convert(session: Session, transformer: abc.Transformer, asked: Asked) -> _C
     query.convert(asked.sql, asked.values)
     prepare, name = session._prepared.get(query)  # noqa: SLF001
     return _Converted(query, prepare, name, Format.BINARY if asked.binary else Format.TEXT)
+
+
+def _forget_prepared(session: Session) -> bool:
+    """False if there were none: to run it again would not help."""
+    prepared = session._prepared  # noqa: SLF001
+    if not prepared.clear():
+        return False
+    prepared._to_flush.clear()  # noqa: SLF001
+    session.pgconn.exec_(b"DEALLOCATE ALL")
+    return True
 
 
 def _note(session: Session, one: _Converted) -> Key | None:

@@ -7,10 +7,17 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import (
+    IntegrityError,
+    NotSupportedError,
+    OperationalError,
+    connection,
+    transaction,
+)
 
 from msh.store.engine import Key, Statement, Write, run, run_all
 from msh.store.transactions import short_transaction
+from tests.sessions import in_another_session
 from tests.sql import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -26,6 +33,11 @@ class Row:
     content: bytes
     at: datetime
     texts: list[str]
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
 
 
 ECHO = Statement(
@@ -169,3 +181,33 @@ def test_session_that_ends_in_a_pipeline() -> None:
     assert not connection.is_usable()
     connection.close()
     assert run_three() == ANSWERED
+
+
+@pytest.mark.parametrize("statements", [1, 2])
+def test_column_that_a_migration_has_widened(statements: int) -> None:
+    """Outside a transaction there is no ROLLBACK, with which psycopg forgets what was prepared."""
+    read = Statement("SELECT name FROM widened", Named)
+
+    def widen(length: int) -> None:
+        in_another_session(
+            lambda: execute(f"ALTER TABLE widened ALTER name TYPE varchar({length})")
+        )
+
+    execute("CREATE TABLE widened (name varchar(5))")
+    try:
+        run_often(lambda: run(*[read()] * statements))
+        widen(6)
+        assert run(*[read()] * statements) == ([],) * statements
+        with transaction.atomic():
+            assert run(read()) == ([],)
+        run_often(lambda: run(read()))
+        widen(7)
+        assert run(read()) == ([],)
+    finally:
+        execute("DROP TABLE widened")
+
+
+def test_statement_that_is_not_supported_is_an_error() -> None:
+    """It has the SQLSTATE of one that is to be prepared anew."""
+    with pytest.raises(NotSupportedError):
+        run(Statement("SELECT id FROM elsewhere.public.msh_event", Key)())

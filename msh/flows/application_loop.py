@@ -98,8 +98,8 @@ class ApplicationLoop(WorkerLoop):
 
     def call(self, key: object, function: Callable[..., object], *arguments: object) -> None:
         """Run a function in one of our threads; `key` is in `calls` until it has ended."""
+        future = self._pool.submit(_call, function, *arguments)  # raises if no thread can start
         self._calls.add(key)
-        future = self._pool.submit(_call, function, *arguments)
         future.add_done_callback(lambda done: self._events.put((key, done)))
 
     @property

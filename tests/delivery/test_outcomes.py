@@ -1,5 +1,6 @@
 """How POSTs to HTTP consumers ended is written, whatever happens to one of them or the store."""
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.test_application import Office
 from tests.flows.world import make_world
 from tests.peer import Answer, Peer, status
+from tests.waiting import wait_until
 
 HTTP = ConsumerKind.HTTP
 DONE = AttemptResult(AttemptOutcome.TRANSMITTED, 200, "200 OK")
@@ -361,3 +363,33 @@ def test_event_that_can_neither_be_sent_nor_postponed_blocks_no_other(
 
     other.refresh_from_db()
     assert other.tries == 1
+
+
+def test_a_call_for_which_no_thread_starts_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Calling(DeliveryLoop):
+        calls_made = 0
+
+        def poll(self) -> bool:
+            if self.calls or self.calls_made:
+                return False
+            self.call("key", self.made)
+            return True
+
+        def made(self) -> None:
+            self.calls_made += 1
+
+    loop = Calling()
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+
+    def refuse_first(thread: threading.Thread) -> None:
+        if thread.name.startswith("msh-deliver") and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_first)
+    loop._try_poll()
+    assert (loop.calls, len(refused)) == (set(), 1)
+    loop._try_poll()
+    wait_until(lambda: loop.calls_made)

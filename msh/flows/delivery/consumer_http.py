@@ -21,6 +21,7 @@ from msh.protocol.delivery import event_of_answer
 from msh.protocol.delivery.events import DeliveryEvent, OutcomeKept, OutcomeLost
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.message import Payload
+from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
@@ -51,7 +52,7 @@ def jobs_of(claimed: Iterable[HeldDelivery]) -> tuple[list[Job], list[tuple[Post
     for handover in claimed:
         posted = Posted(handover.key, handover.attempt)
         try:
-            jobs.append(_job(handover, posted))
+            jobs.append(_read_job(handover, posted))
         except (SecretUnreadableError, ValueError) as problem:
             unsendable.append((posted, words_of(problem)))
         except Exception as error:
@@ -90,6 +91,17 @@ def leave(delivery: int, consumers: Consumers) -> None:
         (handover,) = deliveries.lock([delivery], consumers, wait=True)
         if handover.value.due is not None:
             handover.step(OutcomeKept())
+
+
+def _read_job(handover: HeldDelivery, posted: Posted) -> Job:
+    """Once more if the session is lost: the attempt is claimed, and would be spent."""
+    try:
+        return _job(handover, posted)
+    except Exception as error:
+        if not capacity.is_gone(error):
+            raise
+        restore_connection()
+        return _job(handover, posted)
 
 
 def _job(handover: HeldDelivery, posted: Posted) -> Job:

@@ -2,16 +2,20 @@
 
 from email.parser import BytesParser
 from email.policy import HTTP as HTTP_POLICY
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from django.db import OperationalError
 
 from msh import wire
+from msh.flows.delivery import consumer_http
 from msh.flows.send_budget import BYTES_AT_ONCE
 from msh.flows.sending.submit import submit
 from msh.models import ConsumerKind, Delivery, InboundPayload, Incident
 from msh.protocol.message import Payload
 from msh.store.sending.message_sql import LARGE
+from msh.transport.job import Job
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.flows.world import make_world
 
@@ -201,3 +205,23 @@ def test_poll_claims_no_more_than_there_is_room_for() -> None:
     desk.transmitted.places = 2
     desk.settle()
     assert (len(desk.transmitted.jobs), Delivery.objects.count()) == (2, 2)
+
+
+def test_session_that_is_lost_after_the_claim_spends_no_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer(HTTP, attempts=1)
+    (message,) = receive(make_world())
+    desk, read_job = Desk(), consumer_http._job
+    lost: list[str] = []
+
+    def job_of_the_second_session(*arguments: Any) -> Job:
+        if not lost:
+            lost.append("it")
+            raise OperationalError("server closed the connection unexpectedly")
+        return read_job(*arguments)
+
+    monkeypatch.setattr(consumer_http, "_job", job_of_the_second_session)
+    desk.poll()
+    assert desk.answer(200)
+    assert state_of(message) == ("delivered", "completed")

@@ -143,7 +143,10 @@ def wake_up(
     ):
         asked[WakeUp.TRANSMIT] = asked.get(WakeUp.TRANSMIT, NOTHING) | names
     if asked:
-        _messenger().send(asked)
+        try:
+            _messenger().send(asked)
+        except Exception as error:  # noqa: BLE001  as if its thread cannot start
+            _note_failure(asked, error)
 
 
 class _Messenger:
@@ -183,13 +186,12 @@ class _Messenger:
     def _run(self) -> None:
         ending = False
         while not ending:
-            gathered = self._gathered()
-            ending = {} in gathered
-            asked: Asked = {}
-            for one in gathered:
-                for kind, names in (one or {}).items():
-                    asked[kind] = asked.get(kind, NOTHING) | names
-            self.publish(asked)
+            try:
+                gathered = self._gathered()
+                ending = {} in gathered
+                self.publish(_joined(gathered))
+            except Exception as error:  # noqa: BLE001  as for lack of memory
+                _note_failure((), error)
 
     def _gathered(self) -> "list[Asked | None]":
         asked = [self._asked.get()]
@@ -237,6 +239,14 @@ class _Messenger:
 
 
 Asked = dict[WakeUp, Names]
+
+
+def _joined(gathered: "Iterable[Asked | None]") -> Asked:
+    joined: Asked = {}
+    for one in gathered:
+        for kind, names in (one or {}).items():
+            joined[kind] = joined.get(kind, NOTHING) | names
+    return joined
 
 
 @cache  # one for a process: a thread does not survive a fork

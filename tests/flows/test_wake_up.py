@@ -5,7 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,3 +150,33 @@ def test_after_a_failure_nothing_is_sent_for_a_while(
     assert not messenger._send_at_once(asked(2))
     messenger.publish(asked(3))
     assert sent() == [b"l1"]
+
+
+def test_the_thread_goes_on_when_memory_is_short(
+    messenger: Messenger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+
+    def short(_: object) -> wake_ups.Asked:
+        failed.set()
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wake_ups, "_joined", short)
+        messenger._asked.put(asked(2))
+        wait_until(failed.is_set)
+    monkeypatch.setattr(wake_ups, "_rest", SimpleNamespace(until=0.0))
+    messenger._asked.put(asked(3))
+    wait_until(lambda: b"l3" in sent())
+
+
+def test_what_was_asked_for_is_no_error_if_no_thread_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_starts() -> Messenger:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(wake_ups, "_rest", SimpleNamespace(until=0.0))
+    monkeypatch.setattr(wake_ups, "_messenger", none_starts)
+    wake_ups.wake_up(WakeUp.TRANSMIT)
+    assert "the next sweep finds the work" in caplog.text

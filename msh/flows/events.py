@@ -48,13 +48,15 @@ class Events:
             for end in self._pipe:
                 os.set_blocking(end, False)
                 weakref.finalize(self, os.close, end)
+        ready: set[int] = set()
         if not self._put:
             poll = select.poll()
             poll.register(self._pipe[0], select.POLLIN)
             if wakes and (other := wakes.fileno()) >= 0:
                 poll.register(other, select.POLLIN)
-            poll.poll(max(0.0, seconds) * 1000)
-        if self._is_woken:
+            ready = {end for end, _ in poll.poll(max(0.0, seconds) * 1000)}
+        # The byte of an event may come after the event has been taken.
+        if self._is_woken or self._pipe[0] in ready:
             with suppress(BlockingIOError):
                 os.read(self._pipe[0], 4096)
             self._is_woken = False  # before the events are taken: one that is put now wakes again

@@ -1,12 +1,16 @@
 """How the loop of a worker ends, whatever it works on."""
 
+import os
+import select
 import threading
+import time
 from typing import Any
 
 import pytest
 from django.db import connection
 
 from msh.flows import worker_loop
+from msh.flows.events import Events
 from msh.flows.names import NOTHING, Names
 from msh.flows.wake_up import WakeUp
 from msh.flows.worker_loop import WorkerLoop
@@ -154,3 +158,26 @@ def test_loop_whose_session_is_lost_gets_another() -> None:
         loop._events.put("the end of it")
         thread.join(timeout=60)
     assert not thread.is_alive()
+
+
+def test_byte_that_comes_after_its_event_was_taken_ends_no_later_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else every wait would end at once, until something urgent comes again."""
+    events = Events()
+    events.take(0)
+    write = os.write
+
+    def taken_before(end: int, text: bytes) -> int:
+        assert events.take(0) == ["it"]
+        return write(end, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", taken_before)
+        events.put("it")
+    began = time.monotonic()
+    assert events.take(60) == []  # for the byte
+    assert time.monotonic() - began < 60
+    assert events.take(0.05) == []
+    assert events._pipe
+    assert not select.select([events._pipe[0]], [], [], 0)[0]

@@ -1,16 +1,21 @@
 """Rounds of the sending loop with flights: wake-ups, polls, errors that stop only one message."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.flows.sending import fly
+from msh.flows.sending import flight_round, fly, sending_loop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
-from msh.models import Flight
+from msh.models import Flight, InboundLink, InboundMessage, OutboundLink
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.sending import polling as lane_polling
 from msh.transport.carrier import Finished
+from tests.peer.ebms2 import message
 from tests.sessions import in_another_session
 
 from .byhand import TRANSMITTED, KeepingCarrier
@@ -18,6 +23,8 @@ from .flying import make_sky
 from .world import make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+SILENT = AttemptResult(AttemptOutcome.FAILED, detail="no answer")
 
 
 def carrier_of(loop: SendingLoop) -> KeepingCarrier:
@@ -114,4 +121,74 @@ def test_an_outcome_that_raises_an_error_holds_its_message(
     loop.take(Finished(job, TRANSMITTED))
     loop.round(NOTHING)
     assert sky.state(message) == "held"
+    assert not loop.is_busy()
+
+
+def test_a_poll_of_lanes_that_fails_keeps_no_flight(
+    loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_long(*_: object) -> None:
+        raise OperationalError from QueryCanceled()
+
+    monkeypatch.setattr(lane_polling, "lock_work", too_long)
+    make_sky().submit()
+    loop.round(EVERYTHING)
+    assert len(carrier_of(loop).take()) == 1
+
+
+def test_an_outcome_is_counted_once_though_the_next_one_finds_no_database(
+    loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sky = make_sky()
+    sky.submit()
+    sky.submit()
+    loop.round(EVERYTHING)
+    for job in carrier_of(loop).take():
+        loop.take(Finished(job, SILENT))
+    record_one, calls = flight_round._record_one, 0
+
+    def lost_at_the_second(ended: fly.Ended) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OperationalError("the connection is lost")
+        record_one(ended)
+
+    def locked(*_: object, **__: object) -> None:
+        raise OperationalError from LockNotAvailable()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flight_round, "_record_one", lost_at_the_second)
+        patch.setattr(flight_round, "round_of", locked)
+        with pytest.raises(OperationalError):
+            loop.round(NOTHING)
+    loop.round(NOTHING)
+    assert OutboundLink.objects.get(partner=sky.partner).failures == 2
+    assert not loop.is_busy()
+
+
+def test_a_message_in_an_answer_waits_for_its_link(
+    loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes once."""
+    monkeypatch.setattr(sending_loop, "LANDED_AGAIN", 0.0)
+    sky = make_sky()
+    sent = sky.submit()
+    loop.round(EVERYTHING)
+    (job,) = carrier_of(loop).take()
+    answer = message().but(
+        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
+    )
+    loop.take(
+        Finished(job, replace(TRANSMITTED, status=200, answer=(answer.content_type, answer.body)))
+    )
+    InboundLink.objects.get_or_create(partner=sky.partner)
+    with transaction.atomic():
+        list(InboundLink.objects.select_for_update())
+        in_another_session(lambda: loop.round(NOTHING))
+    assert not InboundMessage.objects.exists()
+    assert loop.is_busy()
+    loop.round(NOTHING)
+    assert InboundMessage.objects.count() == 1
+    assert sent.attempts.get().outcome == "transmitted"
     assert not loop.is_busy()

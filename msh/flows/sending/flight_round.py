@@ -1,8 +1,7 @@
 """One round of the sending loop, as far as flights are concerned: a transaction of its own."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from django.db import transaction
@@ -11,7 +10,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.send_budget import Carrying, SendBudget
 from msh.flows.sending import fly
 from msh.flows.sending.fly import Ended
-from msh.flows.sending.http_answer import ended_with
+from msh.flows.sending.http_answer import NotNowError, ended_with
 from msh.flows.wake_up import wake_up_for_flights
 from msh.store import capacity
 from msh.store.flights import polling
@@ -26,25 +25,21 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Worked:
-    """What a round has left: outcomes that are to be recorded later."""
-
-    did_something: bool
-    unrecorded: list[Finished] = field(default_factory=list)
-
-
 def work(
-    carrier: Carrier, landed: Sequence[Finished], named: Iterable[int], *, everything: bool
-) -> Worked:
+    carrier: Carrier, landed: list[Finished], named: Iterable[int], *, everything: bool
+) -> bool:
     """Record how attempts ended, end waits, claim copies and submit them. `named`: partners to whom
-    something may be ready; `everything`: whoever has something. Raises what says that the database
-    is gone: then nothing is forgotten."""
-    ended = [ended_with(one) for one in landed]
+    something may be ready; `everything`: whoever has something. True if there was something to do.
+
+    What is recorded is taken from `landed`, and nothing else: the rest is for a later round. Raises
+    what says that the database is gone.
+    """
+    known = list(_known(landed))
+    ended = [each for _, each in known]
     try:
         with short_transaction():
             flights, jobs = round_of(carrier, ended, named, everything=everything)
-            if landed:
+            if known:
                 reach(CrashPoint.OUTCOME_BEFORE_COMMIT)
             if jobs:
                 reach(CrashPoint.POLL_BEFORE_COMMIT)
@@ -53,14 +48,16 @@ def work(
         if capacity.is_gone(error):
             raise
         logger.warning("a round of flights is repeated one by one: %s", describe(error))
-        return _one_by_one(carrier, landed)
-    if landed:
+        return _one_by_one(carrier, known, landed)
+    for one, _ in known:
+        _forget(landed, one)
+    if known:
         reach(CrashPoint.OUTCOME_AFTER_COMMIT)
     if jobs:
         reach(CrashPoint.POLL_AFTER_COMMIT)
         carrier.submit(jobs)
     wake_up_for_flights(flights)
-    return Worked(bool(landed or jobs))
+    return bool(known or jobs)
 
 
 def round_of(
@@ -81,9 +78,15 @@ def round_of(
     return flights, fly.jobs_of(flights, fly.claim(flights, budget))
 
 
-def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
+def _one_by_one(
+    carrier: Carrier, known: Sequence[tuple[Finished, Ended]], landed: list[Finished]
+) -> bool:
     """What raises the error again is held, with an incident, and stops nothing else."""
-    left = [one for one in landed if not _recorded(one)]
+    recorded = False
+    for one, ended in known:
+        if _recorded(ended):
+            _forget(landed, one)  # at once: the gate would count it again
+            recorded = True
     budget = SendBudget(carrier)
     try:
         with transaction.atomic():
@@ -94,17 +97,29 @@ def _one_by_one(carrier: Carrier, landed: Sequence[Finished]) -> Worked:
         if capacity.is_gone(error):
             raise
         logger.exception("polling for flights failed")
-        return Worked(len(left) < len(landed), left)
-    for one in candidates:
+        return recorded
+    for each in candidates:
         jobs: list[Job] = []
-        hold = partial(isolate_flight, one.key, one.message_id, one.partner_id)
-        if _done(partial(_claim_one, one.partner_id, one.key, budget, jobs), hold) and jobs:
+        hold = partial(isolate_flight, each.key, each.message_id, each.partner_id)
+        if _done(partial(_claim_one, each.partner_id, each.key, budget, jobs), hold) and jobs:
             carrier.submit(jobs)
-    return Worked(True, left)
+    return True
 
 
-def _recorded(one: Finished) -> bool:
-    ended = ended_with(one)
+def _known(landed: Iterable[Finished]) -> Iterator[tuple[Finished, Ended]]:
+    """Those whose answers can be taken now."""
+    for one in landed:
+        try:
+            yield one, ended_with(one)
+        except NotNowError as problem:
+            logger.warning("it is looked at again later: %s", problem)
+
+
+def _forget(landed: list[Finished], recorded: Finished) -> None:
+    landed[:] = [one for one in landed if one is not recorded]
+
+
+def _recorded(ended: Ended) -> bool:
     copy = ended.copy
     hold = partial(
         isolate_flight,

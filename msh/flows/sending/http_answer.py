@@ -32,6 +32,10 @@ from partners.models import Partner
 logger = logging.getLogger(__name__)
 
 
+class NotNowError(Exception):
+    """What an answer cannot be taken for now; it may be later."""
+
+
 class _NotTakenError(Exception):
     """Why an answer counts for nothing: an operator may want to know it."""
 
@@ -42,8 +46,11 @@ class _RefusedError(_NotTakenError):
 
 def ended_with(one: Finished) -> Ended:
     """How the attempt of a copy ended, with what its answer says: of that nothing is written here,
-    except that a message of a business is taken. A Fault decides over the status. Raises only what
-    says that the database is gone."""
+    except that a message of a business is taken. A Fault decides over the status.
+
+    Raises NotNowError if that message cannot be stored now, as while its link is locked; else only
+    what says that the database is gone.
+    """
     copy, result = cast("FlightCopy", one.job.key), one.outcome
     bare = replace(result, answer=None)
     if result.answer is None:
@@ -55,6 +62,8 @@ def ended_with(one: Finished) -> Ended:
     except Exception as error:
         if capacity.is_gone(error):
             raise
+        if not capacity.is_lasting(error):
+            raise NotNowError(f"the answer to {copy.message_id}: {describe(error)}") from error
         logger.exception("the answer to message %s could not be processed", copy.message_id)
         note = f"the answer could not be processed: {describe(error)}"
         return Ended(copy, bare, note=note)

@@ -40,6 +40,9 @@ GATHER = 0.0005
 one commit serve several: with 6 pairs 1.7 times the messages of always 20 ms, with 16 a tenth
 more."""
 GATHER_MOST = 0.01
+LANDED_AGAIN = 5.0
+"""Seconds after which a round looks again at what it could not record, most likely for a lock: it
+has waited for that lock, and the others with it."""
 
 
 class RecentPartners:
@@ -77,6 +80,8 @@ class SendingLoop(WorkerLoop):
         """Those of messages that are complete, not recorded yet."""
         self._landed: list[Finished] = []
         """Copies of flights whose POST has ended, not recorded yet."""
+        self._landed_later: list[tuple[float, Finished]] = []
+        """Those that could not be recorded; when to try again, by `time.monotonic`."""
         self._has_flights = False
         """Whether the last poll of links saw any."""
         self._more = False
@@ -123,17 +128,23 @@ class SendingLoop(WorkerLoop):
         return outcomes.HOLD / 2 if self.carrier.under_way() else super().patience()
 
     def is_busy(self) -> bool:
-        return bool(self._unrecorded or self._settled or self._landed) or super().is_busy()
+        held = self._unrecorded or self._settled or self._landed or self._landed_later
+        return bool(held) or super().is_busy()
 
     def round(self, names: Names) -> bool:
         """Lanes and signals, then flights: nothing of one keeps the other from being done."""
         done = self._round_of_lanes(names)
         everything = names.all and self._has_flights
+        now = time.monotonic()
+        self._landed += [one for at, one in self._landed_later if at <= now]
+        self._landed_later = [each for each in self._landed_later if each[0] > now]
         if not (self._landed or names.flights or everything):
             return done
         worked = flight_round.work(self.carrier, self._landed, names.flights, everything=everything)
-        self._landed = worked.unrecorded
-        return done or worked.did_something
+        again_at = time.monotonic() + LANDED_AGAIN
+        self._landed_later += [(again_at, one) for one in self._landed]
+        self._landed = []
+        return done or worked
 
     def _round_of_lanes(self, names: Names) -> bool:
         """Claimed signals first: for them nothing is written. Then one transaction for all that
@@ -158,6 +169,7 @@ class SendingLoop(WorkerLoop):
             if capacity.is_gone(error):
                 raise
             logger.warning("a round is repeated one by one: %s", describe(error))
+            self._has_flights = True  # nobody has looked
             return self._round_one_by_one(names)
         self._unrecorded.forget({id(one.job.key) for one in done.ended})
         if names.all:

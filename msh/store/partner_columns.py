@@ -13,8 +13,13 @@ ROUTE_COLUMNS = """
 """
 """Of tables called `partner` and `own` (the one row of our identity, if there is one)."""
 
-AS_READ = "concat_ws(' ', credential.xmin, partner.xmin, own.xmin)"
-"""Changes with every change of a credential, its partner or our own identity."""
+AS_READ = """
+    concat_ws(' ', credential.xmin, partner.xmin, own.xmin,
+              extract(epoch FROM pg_postmaster_start_time()))
+"""
+"""Changes with every change of a credential, its partner or our own identity; and with the server:
+one that was restored, or is another after a failover, gives the numbers of transactions that this
+process remembers once more. A pooler keeps the session meanwhile."""
 
 PARTNER_AS_READ = f"""
     (SELECT {AS_READ}

@@ -243,3 +243,26 @@ def test_not_more_is_remembered_than_a_process_has_room_for(
             one.submit()
             one.settle()
     assert len(usual._links) == len(usual._agreements) == 1
+
+
+def test_nothing_is_remembered_of_a_server_that_was_restarted(world: World) -> None:
+    """Or restored, or is another one: behind a pooler the session stays, and the numbers of its
+    transactions are given once more."""
+    before, first, second = found(world), next_job(world), Work()
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA restarted")
+        cursor.execute(
+            "CREATE FUNCTION restarted.pg_postmaster_start_time() RETURNS timestamptz STABLE"
+            " LANGUAGE sql AS 'SELECT ''2026-01-01''::timestamptz'"
+        )
+        cursor.execute("SET search_path = restarted, public, pg_catalog")
+    try:
+        assert take(before, first) is None, "the partner is remembered"
+        partner = found(world)
+        with second.of("receive"):
+            assert take(partner, first) == Answer(204)
+        assert second.total()["statements"] == 2, "the link is not read"
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("RESET search_path")
+            cursor.execute("DROP SCHEMA restarted CASCADE")

@@ -31,22 +31,24 @@ _Asked = tuple[int, str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A link as this process wrote it last."""
+    """A link as this process wrote it last. `as_read`: of its partner, then."""
 
     id: int
     version: str
     receiving: ReceivingLink
+    as_read: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Agreement:
     """An agreement without route, as it was read last. `horizon`: seconds for which an
-    Acknowledgement is tried."""
+    Acknowledgement is tried. `as_read`: of its partner, then."""
 
     id: int
     version: str
     on_unexpected_first: OnUnexpectedFirst
     horizon: int
+    as_read: str
 
 
 _links: Remembered[int, _Link] = Remembered()
@@ -69,7 +71,8 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | No
         return None
     asked = _asked(partner.pk, message)
     link, agreement = _links.get(partner.pk), _agreements.get(asked)
-    if link and agreement and not partner.limits.any and not capacity.shortage():
+    known = link and agreement and link.as_read == agreement.as_read == partner.as_read
+    if link and agreement and known and not partner.limits.any and not capacity.shortage():
         accepted = _accept(partner, message, link, agreement)
         if accepted is not None:
             return accepted
@@ -77,11 +80,11 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | No
     if not rows:
         return None
     pair = pair_of(partner.pk, rows[0], message)
-    agreement = _agreement_of(rows[0])
+    agreement = _agreement_of(rows[0], partner)
     if agreement is None or pair.known is not Known.NO or postponed(partner, pair):
         return None
     _agreements.remember(asked, agreement)
-    link = _Link(pair.link_id, rows[0].version, pair.receiving)
+    link = _Link(pair.link_id, rows[0].version, pair.receiving, partner.as_read)
     return _accept(partner, message, link, agreement)
 
 
@@ -109,7 +112,7 @@ def _accept(
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     if not done:
         return None
-    _links.remember(partner.pk, _Link(link.id, done[0].version, after))
+    _links.remember(partner.pk, _Link(link.id, done[0].version, after, partner.as_read))
     return done[0]
 
 
@@ -152,8 +155,9 @@ def _asked(partner_id: int, message: ReceivedMessage) -> _Asked:
     )
 
 
-def _agreement_of(row: InboundRow) -> _Agreement | None:
+def _agreement_of(row: InboundRow, partner: Partner) -> _Agreement | None:
     if row.agreement_id is None or row.agreement_version is None or row.route_id is not None:
         return None
     first = OnUnexpectedFirst(row.on_unexpected_first or "accept")
-    return _Agreement(row.agreement_id, row.agreement_version, first, horizon_of(row))
+    version, horizon = row.agreement_version, horizon_of(row)
+    return _Agreement(row.agreement_id, version, first, horizon, partner.as_read)

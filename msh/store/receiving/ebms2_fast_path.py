@@ -136,6 +136,8 @@ class _Agreement:
     link_id: int
     now: datetime
     at: float
+    as_read: str
+    """Of its partner, then."""
 
     def under(self, partner: Partner) -> Attribution:
         return Attribution(partner, self.id, self.agreed, self.horizon)
@@ -166,7 +168,8 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
         return None
     row = rows[0]
     agreement = _Agreement(
-        *(row.id, row.agreement_version, agreed_of(row), row.horizon, row.link_id, row.now, at)
+        *(row.id, row.agreement_version, agreed_of(row), row.horizon, row.link_id, row.now, at),
+        as_read=partner.as_read,
     )
     _agreements.remember((partner.pk, header.cpa_id), agreement)
     return row, agreement
@@ -188,7 +191,7 @@ def accept_if_usual(partner: Partner, received: ReceivedMessage) -> Accepted | N
     agreement = _agreements.get((partner.pk, header.cpa_id))
     if agreement and header.time_to_live is None and not partner.limits.any:
         age = time.monotonic() - agreement.at
-        if age < FRESH:
+        if age < FRESH and agreement.as_read == partner.as_read:
             unknown = _unknown(agreement.now + timedelta(seconds=age))
             if accepted := _accept_under(partner, agreement, unknown, received):
                 return accepted
@@ -207,7 +210,8 @@ def _accept_under(
 ) -> Accepted | None:
     found, message = agreement.under(partner), received.message
     pair = Pair(found, agreement.link_id, row)
-    if found.agreed.ordered:
+    refers = found.agreed.checks_ref_to and message.header.ref_to_message_id
+    if found.agreed.ordered or refers:  # of two copies one may come before what it refers to
         return None
     ruling = decide(received, found.agreed, event_at(pair, received))
     if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:

@@ -13,7 +13,7 @@ from msh.protocol.four_eyes import Act, Verb
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
 from msh.store.operations.operator_actions import EXPECTED, set_receiving
-from partners.models import Partner
+from partners.models import Agreement, Partner
 
 
 def allow_reset(partner: Partner, actor: Actor) -> None:
@@ -37,6 +37,10 @@ def hold_resets(partner: Partner, actor: Actor) -> None:
     require_numbers(partner)
     open_links(partner)
     with transaction.atomic():
+        # Before the link, as the deletion of an agreement locks them.
+        list(
+            Agreement.objects.select_for_update(no_key=True).filter(partner=partner).order_by("pk")
+        )
         if not operator_actions.hold_resets(_locked_inbound(partner), actor):
             raise NotPossible(f"Unexpected resets of partner {partner.name} are already held.")
 

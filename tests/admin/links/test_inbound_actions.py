@@ -1,6 +1,10 @@
 """Hold resets, allow reset, set expected number."""
 
+from contextlib import ExitStack
+from functools import partial
+
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -11,8 +15,11 @@ from msh.models import (
     InboundMessage,
 )
 from msh.store.history import Actor
+from partners.models import Agreement
 from tests.admin.conftest import address, client_of, messages_of, submit, use
 from tests.flows.world import World, make_world
+from tests.sessions import beside, somebody_waits_for_us
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -119,3 +126,22 @@ def test_the_receiving_side_allows_a_reset_or_expects_a_number(supervisor: Clien
     viewer = client_of("vera", "view_inboundlink")
     assert use(viewer, "expect", link, number="50").status_code == 403
     assert use(viewer, "allow_reset", link).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_held_resets_wait_for_an_agreement_before_they_lock_the_link() -> None:
+    """As the deletion of an agreement does, so that neither waits for the other for ever."""
+    world = make_world()
+    world.submit()
+    world.settle()
+    change_link.open_links(world.here)
+    agreements = Agreement.objects.filter(partner=world.here)
+    with ExitStack() as stack:
+        with transaction.atomic():
+            list(agreements.select_for_update(of=("self",)))
+            hold = partial(change_inbound_link.hold_resets, world.here, ANN)
+            holding = stack.enter_context(beside(hold))
+            wait_until(somebody_waits_for_us)
+            assert InboundLink.objects.select_for_update(nowait=True).get(partner=world.here)
+        holding.result()
+    assert {one.on_unexpected_first for one in agreements.all()} == {"hold"}

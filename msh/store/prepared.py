@@ -10,7 +10,6 @@ import select
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import abc, adapt
@@ -33,7 +32,7 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _OUTDATED = ("0A000", "26000")
 """SQLSTATEs of a prepared statement whose result has other types since a migration, or that the
 server does not know any more. In a transaction psycopg forgets all of them with its ROLLBACK."""
-_transformers: WeakKeyDictionary[Session, abc.Transformer] = WeakKeyDictionary()
+_transformers: dict[Session, abc.Transformer] = {}
 """What makes values of Python into parameters and back, and remembers how."""
 
 
@@ -74,6 +73,9 @@ def run_directly(
     begins = begins or (is_idle and not session.autocommit)
     transformer = _transformers.get(session)
     if transformer is None:
+        for other in list(_transformers):
+            if other.closed:  # its transformer would keep it
+                _transformers.pop(other, None)
         transformer = _transformers[session] = adapt.Transformer(session)
     converted = [_convert(session, transformer, one) for one in asked]
     if any(one.prepare is Prepare.SHOULD for one in converted):

@@ -261,3 +261,15 @@ def test_two_processes_and_one_that_remembers_nothing_leave_the_same(
     by_memory = ended([Remembered(), Remembered()])
     assert (False, True) in seen
     assert by_memory == ended([Forgetful(), Forgetful()])
+
+
+def test_large_headers_that_are_forwarded_are_not_remembered() -> None:
+    world = waiting_world(["x"] * 6)
+    forwarded = make_world()
+    forwarded.submit()
+    forwarded.settle()
+    inbound = InboundMessage.objects.latest("pk")
+    InboundMessage.objects.filter(pk=inbound.pk).update(header=b"x" * 1_000_000)
+    OutboundMessage.objects.filter(pk=queue(world)[2].pk).update(forwards_id=inbound.pk)
+    acknowledge(world)
+    assert len(acked._known[world.there.pk].copies) == 1

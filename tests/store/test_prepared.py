@@ -15,6 +15,7 @@ from django.db import (
     transaction,
 )
 
+from msh.store import prepared
 from msh.store.engine import Key, Statement, Write, run, run_all
 from msh.store.transactions import short_transaction
 from tests.sessions import in_another_session
@@ -211,3 +212,10 @@ def test_statement_that_is_not_supported_is_an_error() -> None:
     """It has the SQLSTATE of one that is to be prepared anew."""
     with pytest.raises(NotSupportedError):
         run(Statement("SELECT id FROM elsewhere.public.msh_event", Key)())
+
+
+def test_sessions_that_are_closed_are_not_kept() -> None:
+    for _ in range(3):
+        connection.close()
+        run(ECHO.of(VALUES))
+    assert [one for one in prepared._transformers if one.closed] == []

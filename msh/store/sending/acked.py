@@ -5,7 +5,7 @@ What it remembers counts only together with the statement that finds it unchange
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
@@ -27,7 +27,8 @@ _MANY = 16
 _FEW = 4
 """By one that takes the first of them: most likely it takes the next as well."""
 _BYTES = 32 * 1024
-"""Of payload, for all of them. A thousand links are remembered."""
+"""Of payload and of headers that are forwarded, for all of them. A thousand links are
+remembered."""
 _LONGEST = 60.0
 """Seconds after which the database is asked for its time again: its clock may have been set."""
 
@@ -109,8 +110,8 @@ class AckedLink:
         if not written:
             return False
         if self.links.lane(key).promised:
-            row, *copies = self._row_after(written[0]), *self._copies[1:]
-            _known.remember(key, _Known(row, copies, asked_at))
+            copies = list(_that_fit(self._copies[1:]))
+            _known.remember(key, _Known(self._row_after(written[0], copies), copies, asked_at))
         return True
 
     def _proof(self) -> dict[str, object] | None:
@@ -122,13 +123,13 @@ class AckedLink:
             "next_version": self._copies[0].version,
         }
 
-    def _row_after(self, written: Written) -> LinkRow:
-        """As it would be read after this: with the first of the copies promised, and the second
-        one the head of the queue."""
+    def _row_after(self, written: Written, copies: Sequence[FollowingCopy]) -> LinkRow:
+        """As it would be read after this: with the first of ours promised, and the first of
+        `copies` the head of the queue."""
         key, flying = self.partner.pk, self._copies[0]
         lane = self.links.lane(key)
         state: dict[str, Any] = vars(self.links.state(key))
-        head = self._copies[1] if len(self._copies) > 1 else None
+        head = copies[0] if copies else None
         terms: dict[str, Any] = {name: getattr(head, name, None) for name in _TERMS}
         return replace(
             self.links.row(key),
@@ -148,6 +149,17 @@ class AckedLink:
             version=written.version,
             sent_state="in_flight",
         )
+
+
+def _that_fit(copies: Sequence[FollowingCopy]) -> Iterator[FollowingCopy]:
+    """The first of them, until they take too much memory: what is forwarded has a header as large
+    as its sender liked."""
+    room = _BYTES
+    for one in copies:
+        room -= one.size + len(one.forwarded_header or b"")
+        if room < 0:
+            return
+        yield one
 
 
 _TERMS = (

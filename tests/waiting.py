@@ -5,12 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], object], *, seconds: float = 60, what: str = "") -> None:
-    """Return as soon as `condition()` holds; fail if it does not within `seconds`."""
+def wait_until(
+    condition: Callable[[], object], *, seconds: float = 60, what: str | Callable[[], str] = ""
+) -> None:
+    """Return as soon as `condition()` holds; fail if it does not within `seconds`, and say `what`
+    was waited for, and perhaps what there is instead by then."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} seconds: {what or condition}")
+            said = what() if callable(what) else what
+            raise AssertionError(f"not within {seconds} seconds: {said or condition}")
         time.sleep(0.02)
 
 

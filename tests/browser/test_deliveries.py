@@ -53,7 +53,7 @@ def wait_for_deliveries(consumer: Consumer, *states: str) -> list[Delivery]:
     def now() -> list[str]:
         return list(consumer.deliveries.order_by("pk").values_list("state", flat=True))
 
-    wait_until(lambda: now() == list(states), seconds=WAITS, what=f"{states}, not {now()}")
+    wait_until(lambda: now() == list(states), seconds=WAITS, what=lambda: f"{states}, not {now()}")
     return list(consumer.deliveries.order_by("pk"))
 
 

@@ -110,14 +110,14 @@ class Pair:
         wait_until(
             lambda: self.state_of(message) == state,
             seconds=WAITS,
-            what=f"{message} {state}, the link is {self.link.state}",
+            what=lambda: f"{message} {state}, the link is {self.link.state}",
         )
 
     def wait_for_link(self, state: LaneState) -> OutboundLink:
         wait_until(
             lambda: self.link.state == state,
             seconds=WAITS,
-            what=f"the link to {self.partner} {state}, it is {self.link.state}",
+            what=lambda: f"the link to {self.partner} {state}, it is {self.link.state}",
         )
         return self.link
 
@@ -126,7 +126,7 @@ class Pair:
         wait_until(
             lambda: len(self.attempts(message)) >= count,
             seconds=WAITS,
-            what=f"{count} ended attempts of {message}, not {self.attempts(message)}",
+            what=lambda: f"{count} ended attempts of {message}, not {self.attempts(message)}",
         )
         return self.attempts(message)
 

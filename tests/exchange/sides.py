@@ -63,7 +63,7 @@ class Side:
     def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for what its rows will say."""
         with self.msh.database():
-            wait_until(condition, seconds=WITHIN, what=f"{what}; {self.link.__dict__}")
+            wait_until(condition, seconds=WITHIN, what=lambda: f"{what}; {self.link.__dict__}")
 
     def until_acknowledged(self, message_ids: list[str]) -> None:
         done = OutboundMessage.objects.filter(state="acknowledged", message_id__in=message_ids)

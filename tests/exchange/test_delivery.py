@@ -72,7 +72,7 @@ def wait_for_delivery(draft: Draft, state: str) -> Delivery:
     wait_until(
         lambda: state_of(draft) == state,
         seconds=WAITS,
-        what=f"a delivery {state}, it is {state_of(draft)!r}",
+        what=lambda: f"a delivery {state}, it is {state_of(draft)!r}",
     )
     return Delivery.objects.select_related("message").get(message__message_id=draft.message_id)
 

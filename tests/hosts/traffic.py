@@ -41,7 +41,7 @@ class Traffic:
         wait_until(
             lambda: self._partner.acknowledged() == len(self._sent),
             seconds=seconds,
-            what=f"{len(self._sent)} acknowledged, not {self._partner.acknowledged()}",
+            what=lambda: f"{len(self._sent)} acknowledged, not {self._partner.acknowledged()}",
         )
         for draft in self._received:
             self._partner.peer.received.wait_for_acknowledgement(of=draft, timeout=seconds)

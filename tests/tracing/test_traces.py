@@ -63,7 +63,11 @@ def _wait_for(collector: Collector, message_id: str, *names: str) -> dict[str, S
         spans = collector.of(trace_of(message_id))
         return spans if spans.keys() >= set(names) else {}
 
-    wait_until(found, seconds=WITHIN, what=f"{names}, not {[one.name for one in collector.spans]}")
+    wait_until(
+        found,
+        seconds=WITHIN,
+        what=lambda: f"{names}, not {[one.name for one in collector.spans]}",
+    )
     return found()
 
 

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import redis
 from django.db import connection, connections
 
+from demo.stage import free_port
 from msh import processes
 from tests.exchange import application
 from tests.template import template
@@ -45,7 +45,7 @@ class Machine:
         self._redis_url = redis_url or os.environ["REDIS_URL"]
         self._database = database
         self._settings = dict(settings or {})
-        self._port = _free_port()
+        self._port = free_port(0)
         self._up: subprocess.Popen[bytes] | None = None
 
     @property
@@ -247,8 +247,3 @@ class Machine:
     def _administer(self, statement: str) -> None:
         with connection._nodb_cursor() as cursor:
             cursor.execute(statement)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from demo.stage import free_port
 from msh import processes
 from tests.waiting import wait_until
 
@@ -21,7 +22,7 @@ def web_process(
     folder: Path, *, workers: int = 1, threads: int = 4, **environment: str
 ) -> Iterator[int]:
     """Its port on 127.0.0.1. With one of the `threads`, requests come one after the other."""
-    port = _free_port()
+    port = free_port(0)
     database = settings.DATABASES["default"]
     server = "{USER}:{PASSWORD}@{HOST}:{PORT}/{NAME}".format(**database)
     process = processes.spawn(
@@ -39,13 +40,6 @@ def web_process(
         yield port
     finally:
         processes.stop(process)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -1,7 +1,7 @@
 """The jobs, as a person starts them, against a real MSH."""
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from tests.spark.office import Office, submitted
 from tests.spark.test_read import last_position, receive
 from tests.waiting import wait_until
 
-NOON_BEFORE_YESTERDAY = datetime.now(UTC).replace(hour=12) - timedelta(days=2)
 MAPPING = """
 key_columns = ["order_no"]
 order_column = {sql = "cast(order_no AS bigint)"}
@@ -183,10 +182,11 @@ def test_archive(
     receive(pair, 1, 3)
     wait_until(lambda: pair.acknowledged() == 2)
     today = (datetime.now(UTC) - archive.COMMITTED_WITHIN).date()
-    submitted(pair).update(completed_at=NOON_BEFORE_YESTERDAY)
+    noon_before_yesterday = datetime.combine(today - timedelta(days=2), time(12), UTC)
+    submitted(pair).update(completed_at=noon_before_yesterday)
     inbound = InboundMessage.objects.filter(link__partner=pair.partner)
     wait_until(lambda: inbound.filter(state="delivered").count() == 3)
-    inbound.update(received_at=NOON_BEFORE_YESTERDAY, state="delivered")
+    inbound.update(received_at=noon_before_yesterday, state="delivered")
     inbound.filter(sequence_number=2).update(state="parked")
     output = tmp_path / "archive"
     words = [*server(office), "--output", str(output), "--summary", str(tmp_path / "summary")]

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,10 @@ def busy(cast: Cast) -> Cast:
 
     All of it before what `collect_all` counts up to, which is SETTLED ago: of the hour that begins
     in between the page shows nothing."""
-    now = timezone.now() - 2 * collecting.SETTLED
+    return story(cast, timezone.now() - 2 * collecting.SETTLED)
+
+
+def story(cast: Cast, now: datetime) -> Cast:
     first, other = cast.agreements[:2]
     first.tpa_id = "=1+1"
     first.save()
@@ -220,8 +223,9 @@ def test_json_and_api_say_the_same(busy: Cast, viewer: Client, token: Tokens) ->
     assert token("operate").get("statistics").status == 403
 
 
-def test_report_in_sentences(busy: Cast, viewer: Client, tmp_path: Path) -> None:
-    now = timezone.now()
+def test_report_in_sentences(cast: Cast, viewer: Client, tmp_path: Path) -> None:
+    now = (timezone.now().replace(day=1) - timedelta(days=1)).replace(day=15)
+    busy = story(cast, now)
     partner, file = busy.agreements[0].partner, tmp_path / "report.html"
     month = f"{now:%Y-%m}"
     call_command("report", "pa", "--month", month, "--output", str(file), "--mail", "m@x.example")
@@ -229,7 +233,7 @@ def test_report_in_sentences(busy: Cast, viewer: Client, tmp_path: Path) -> None
     assert "pa acknowledged 1 message from us (2.0 KB)" in page
     assert "We received 1 message from pa (1.0 KB)" in page
     assert "Sending was suspended 1 time, for 1 h 0 min in total" in page
-    assert "The month is not complete" in page
+    assert "The month is not complete" not in page
     (sent,) = mail.outbox
     assert (sent.to, "acknowledged 1 message" in sent.body) == (["m@x.example"], True)
     url = reverse("statistics_report", args=[partner.pk, now.year, now.month])
@@ -239,6 +243,12 @@ def test_report_in_sentences(busy: Cast, viewer: Client, tmp_path: Path) -> None
     nowhere = tmp_path / "missing" / "report.html"
     with pytest.raises(CommandError, match="cannot be written: No such file or directory"):
         call_command("report", "pa", "--month", month, "--output", str(nowhere))
+
+
+def test_report_of_a_month_that_is_not_over(busy: Cast) -> None:
+    now = timezone.now()
+    report = report_of(busy.agreements[0].partner, now.year, now.month)
+    assert "The month is not complete" in report.html()
 
 
 def test_days_of_a_report_are_those_of_the_msh_whoever_reads_it(busy: Cast) -> None:

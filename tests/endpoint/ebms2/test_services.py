@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from django.db.models import Sum
 
 from msh.allowance import questions
 from msh.flows.receiving.ebms2 import receive
@@ -49,8 +50,9 @@ def test_ping_is_answered_by_a_pong_and_counted(send: Send, ebms2: Partner, extr
     assert pong.text("eb:To/eb:PartyId") == "222222222"
     assert (pong.text("eb:CPAId"), pong.text("eb:ConversationId")) == ("cpa-1", "conversation-1")
     assert not InboundMessage.objects.exists()
-    counted = History.objects.get()
-    assert (counted.event, counted.times, counted.partner_id) == ("PingReceived", 2, ebms2.pk)
+    rows = History.objects.filter(event="PingReceived", partner=ebms2)
+    assert rows.aggregate(n=Sum("times"))["n"] == 2
+    assert rows.count() == History.objects.count() <= 2  # one for each minute
     assert_fault(send(ping(cpa_id="another")), 403, "Client")
 
 

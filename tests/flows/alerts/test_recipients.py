@@ -22,9 +22,10 @@ ANN = Actor("ann", "I look at it")
 
 
 def quiet_now(**values: Any) -> dict[str, Any]:
-    """Quiet hours that do not end today."""
-    today = str(timezone.now().isoweekday())
-    return {"quiet_all_day": today, "time_zone": "UTC", "critical_through": False, **values}
+    """Quiet hours that end neither today nor tomorrow."""
+    today = timezone.now().isoweekday()
+    days = "".join(sorted(f"{today}{today % 7 + 1}"))
+    return {"quiet_all_day": days, "time_zone": "UTC", "critical_through": False, **values}
 
 
 def over_now() -> None:

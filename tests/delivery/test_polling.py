@@ -20,7 +20,7 @@ from tests.flows.world import World, make_world
 pytestmark = pytest.mark.django_db
 
 CALL, HTTP, PULL = ConsumerKind.IN_PROCESS, ConsumerKind.HTTP, ConsumerKind.PULL
-PAST, FUTURE = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(hours=1)
+PAST, FUTURE = timezone.now() - timedelta(days=1), timezone.now() + timedelta(days=1)
 ALL = 100
 
 

@@ -21,7 +21,7 @@ from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
-HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 NOW = timezone.now()
 LONG = NOW - timedelta(days=2)
 PULL = ConsumerKind.PULL
@@ -38,7 +38,7 @@ def waiting(count: int = 1) -> tuple[World, list[InboundMessage]]:
 
 def found(limit: int = 50) -> dict[int, str]:
     """Partner ids, and the consumer that is named."""
-    return {key: one.consumer for key, one in find_undelivered(HOUR, limit).items()}
+    return {key: one.consumer for key, one in find_undelivered(DAY, limit).items()}
 
 
 def begin(message: InboundMessage, **values: Any) -> None:
@@ -76,9 +76,9 @@ def test_it_waits_since_the_one_before_it_left(about: str) -> None:
     [
         ({}, True),
         ({"started_at": NOW}, False),
-        ({"due": NOW + HOUR}, False),
+        ({"due": NOW + DAY}, False),
         ({"state": "failed"}, True),
-        ({"state": "failed", "due": NOW + HOUR}, True),
+        ({"state": "failed", "due": NOW + DAY}, True),
         ({"state": "blocked", "due": None}, False),
         ({"state": "in_doubt", "due": None}, False),
     ],
@@ -123,7 +123,7 @@ def test_an_act_on_the_link_moves_what_waits(values: dict[str, str], moves: bool
 def test_longest_waiting_delivery_is_found_first() -> None:
     consumer(PULL)
     worlds = [waiting()[0] for _ in range(3)]
-    for world, hours in zip(worlds, (2, 4, 3), strict=True):
+    for world, days in zip(worlds, (2, 4, 3), strict=True):
         link = InboundLink.objects.get(partner=world.here)
-        link.messages.update(received_at=NOW - hours * HOUR)
+        link.messages.update(received_at=NOW - days * DAY)
     assert list(found(limit=2)) == [worlds[1].here.pk, worlds[2].here.pk]

@@ -2,6 +2,7 @@
 
 import email
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -125,7 +126,7 @@ def airport(msh: Machine) -> Iterator[Callable[..., Airport]]:
 
     def make(**settings: Any) -> Airport:
         peer = Peer(msh.url).start()
-        name = f"airport-{peer.address.split(':')[2].split('/')[0]}"
+        name = f"airport-{uuid.uuid4().hex[:12]}"
         agreement = {
             "dialect": "ebms2",
             "tpa_id": f"cpa-{name}",

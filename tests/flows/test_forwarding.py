@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 ACK, FAILURE = ("Acknowledgement", ""), ("Error", "DeliveryFailure")
 REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=413, detail="413 too large")
-PAST, FUTURE = timezone.now() - timedelta(hours=1), timezone.now() + timedelta(hours=1)
+PAST, FUTURE = timezone.now() - timedelta(days=1), timezone.now() + timedelta(days=1)
 
 
 def due() -> list[int]:

@@ -156,7 +156,7 @@ def notice(cause: str, **values: Any) -> OperatorNotice:
         ({"to": "somebody"}, False),
         ({"sent_at": NOW}, False),
         ({"given_up": True}, False),
-        ({"due": NOW + HOUR}, False),
+        ({"due": NOW + timedelta(days=1)}, False),
     ],
 )
 def test_a_notice_is_claimed_while_it_is_due(values: dict[str, Any], claimed: bool) -> None:

@@ -50,7 +50,7 @@ def test_row_locked_by_another_worker_is_skipped(prepare: Callable[[World], Find
         assert len(find()) == 1
 
 
-@pytest.mark.parametrize("change", [{"pending": 0}, {"due": timezone.now() + timedelta(hours=1)}])
+@pytest.mark.parametrize("change", [{"pending": 0}, {"due": timezone.now() + timedelta(days=1)}])
 def test_signal_of_another_worker_is_skipped(
     change: dict[str, Any],
 ) -> None:

@@ -21,7 +21,7 @@ from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = timezone.now()
 LONG = NOW - LONG_AGO
 BEST_EFFORT = DeliverySemantics.BEST_EFFORT
@@ -30,9 +30,9 @@ BEST_EFFORT = DeliverySemantics.BEST_EFFORT
 
 
 def silent(**of_link: Any) -> int:
-    """A partner that is to be probed every hour, and was suspended for its silence two days ago."""
+    """A partner that is to be probed every day, and was suspended for its silence two days ago."""
     world = make_world()
-    Partner.objects.filter(pk=world.there.pk).update(probe_interval=3600)
+    Partner.objects.filter(pk=world.there.pk).update(probe_interval=86_400)
     world.submit()
     world.poll()
     OutboundLink.objects.filter(partner=world.there).update(
@@ -51,8 +51,8 @@ def silent(**of_link: Any) -> int:
         ({"suspended_for": "operator"}, False),
         ({"suspended_for": "error_received"}, False),
         ({"in_flight": None}, False),
-        ({"suspended_since": NOW - HOUR / 2}, False),
-        ({"suspended_since": NOW - 2 * HOUR}, True),
+        ({"suspended_since": NOW - HOUR}, False),
+        ({"suspended_since": NOW - DAY - HOUR}, True),
     ],
 )
 def test_only_a_link_that_is_silent_takes_a_place_among_probes(
@@ -86,7 +86,7 @@ def test_a_link_that_another_session_holds_is_probed_the_next_time() -> None:
 
 
 def stuck(limit: int = 50) -> list[int]:
-    return [one.partner_id for one in find_unmoved(HOUR, limit)]
+    return [one.partner_id for one in find_unmoved(DAY, limit)]
 
 
 def queue(world: World, *ages: timedelta, **options: Any) -> list[OutboundMessage]:
@@ -185,8 +185,8 @@ def test_a_suspended_link_is_stuck_only_if_an_operator_has_forgotten_it() -> Non
 
 def test_longest_stuck_link_is_found_first() -> None:
     worlds = [make_world() for _ in range(3)]
-    for world, hours in zip(worlds, (2, 4, 3), strict=True):
-        queue(world, hours * HOUR)
+    for world, days in zip(worlds, (2, 4, 3), strict=True):
+        queue(world, days * DAY)
     assert stuck(limit=2) == [worlds[1].there.pk, worlds[2].there.pk]
 
 
@@ -242,7 +242,7 @@ def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number() -> None
 
 @pytest.mark.parametrize(
     ("values", "is_stuck"),
-    [({}, True), ({"pending": 0}, False), ({"tries": 59}, False), ({"first_at": NOW}, False)],
+    [({}, True), ({"pending": 0}, False), ({"tries": 59}, False), ({"first_at": NOW + DAY}, False)],
 )
 def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stuck: bool) -> None:
     world = make_world()

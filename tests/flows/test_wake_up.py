@@ -122,8 +122,9 @@ def test_a_wake_up_waits_for_one_that_is_being_sent(messenger: Messenger) -> Non
 def test_wake_ups_of_a_moment_are_gathered(
     messenger: Messenger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wake_ups, "PACE", 60.0)
-    assert not messenger._send_at_once(asked(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(wake_ups, "PACE", 60.0)
+        assert not messenger._send_at_once(asked(2))
 
 
 def test_a_connection_that_redis_has_closed_is_opened_again(messenger: Messenger) -> None:

@@ -11,6 +11,7 @@ the address may lead to another one by now.
 from collections.abc import Mapping
 from typing import Any
 
+import psycopg
 from django.db.backends.postgresql import base
 
 Address = tuple[str, str]
@@ -34,14 +35,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def is_usable(self) -> bool:
         global _answered, _lost
-        usable: bool = super().is_usable() and not (self.errors_occurred and self._is_read_only())
+        usable: bool = self._takes_writes() if self.errors_occurred else super().is_usable()
         if not usable and self._address == _answered:
             _answered, _lost = None, self._address
         return usable
 
-    def _is_read_only(self) -> bool:
-        with self.connection.cursor() as cursor:
-            return bool(cursor.execute("SHOW transaction_read_only").fetchone() == ("on",))
+    def _takes_writes(self) -> bool:
+        try:
+            with self.connection.cursor() as cursor:
+                return bool(cursor.execute("SHOW transaction_read_only").fetchone() == ("off",))
+        except psycopg.Error:
+            return False
 
 
 def in_turn(

@@ -135,7 +135,7 @@ class SendingLoop(WorkerLoop):
         """Lanes and signals, then flights: nothing of one keeps the other from being done."""
         done = self._round_of_lanes(names)
         everything = names.all and self._has_flights
-        now = time.monotonic()
+        now = math.inf if self._stopping.is_set() else time.monotonic()
         self._landed += [one for at, one in self._landed_later if at <= now]
         self._landed_later = [each for each in self._landed_later if each[0] > now]
         if not (self._landed or names.flights or everything):

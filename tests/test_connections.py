@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InternalError, ProgrammingError, connection
+from django.db import InternalError, OperationalError, ProgrammingError, connection
 from kombu import Connection
 
 import msh
@@ -319,3 +319,14 @@ def test_session_of_a_standby_is_given_up_after_an_error() -> None:
         assert wrapper.connection is not None
     finally:
         wrapper.close()
+
+
+@pytest.mark.django_db
+def test_wrapper_that_could_not_connect_is_not_usable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
+        port = closed_soon.getsockname()[1]
+    url = f"postgres://nobody@127.0.0.1:{port}/none?connect_timeout=2"
+    wrapper = DatabaseWrapper(connection.settings_dict | database_settings(url))
+    with pytest.raises(OperationalError):
+        wrapper.ensure_connection()
+    assert not wrapper.is_usable()

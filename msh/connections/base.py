@@ -41,6 +41,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return usable
 
     def _takes_writes(self) -> bool:
+        if self.connection is None:  # the error was that of connecting
+            return False
         try:
             with self.connection.cursor() as cursor:
                 return bool(cursor.execute("SHOW transaction_read_only").fetchone() == ("off",))

@@ -169,9 +169,13 @@ def test_other_parties_are_looked_up(world: World) -> None:
 
 
 def test_the_limits_of_the_partner_count(world: World) -> None:
-    _partner(world).update(rate_limit=1)
+    """For who was remembered with them, too."""
+    _partner(world).update(rate_limit=4)
+    partner = found(world)
+    assert take(partner, next_job(world))
+    world.settle()
     job, before = next_job(world), counts()
-    assert take(found(world), job) is None
+    assert take(partner, job) is None
     assert counts() == before
 
 

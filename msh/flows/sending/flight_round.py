@@ -49,8 +49,7 @@ def work(
             raise
         logger.warning("a round of flights is repeated one by one: %s", describe(error))
         return _one_by_one(carrier, known, landed)
-    for one, _ in known:
-        _forget(landed, one)
+    _forget(landed, [one for one, _ in known])
     if known:
         reach(CrashPoint.OUTCOME_AFTER_COMMIT)
     if jobs:
@@ -85,7 +84,7 @@ def _one_by_one(
     recorded = False
     for one, ended in known:
         if _recorded(ended):
-            _forget(landed, one)  # at once: the gate would count it again
+            _forget(landed, [one])  # at once: the gate would count it again
             recorded = True
     budget = SendBudget(carrier)
     try:
@@ -115,8 +114,9 @@ def _known(landed: Iterable[Finished]) -> Iterator[tuple[Finished, Ended]]:
             logger.warning("it is looked at again later: %s", problem)
 
 
-def _forget(landed: list[Finished], recorded: Finished) -> None:
-    landed[:] = [one for one in landed if one is not recorded]
+def _forget(landed: list[Finished], recorded: Iterable[Finished]) -> None:
+    keys = {id(one) for one in recorded}
+    landed[:] = [one for one in landed if id(one) not in keys]
 
 
 def _recorded(ended: Ended) -> bool:

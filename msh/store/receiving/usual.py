@@ -71,8 +71,13 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | No
         return None
     asked = _asked(partner.pk, message)
     link, agreement = _links.get(partner.pk), _agreements.get(asked)
-    known = link and agreement and link.as_read == agreement.as_read == partner.as_read
-    if link and agreement and known and not partner.limits.any and not capacity.shortage():
+    if (
+        link
+        and agreement
+        and link.as_read == agreement.as_read == partner.as_read
+        and not partner.limits.any
+        and not capacity.shortage()
+    ):
         accepted = _accept(partner, message, link, agreement)
         if accepted is not None:
             return accepted

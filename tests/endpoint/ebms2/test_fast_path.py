@@ -127,7 +127,9 @@ def test_message_that_was_refused_is_refused_again_though_all_else_is_remembered
 
 
 def test_limits_of_the_partner_count(ebms2: Partner) -> None:
-    Partner.objects.filter(pk=ebms2.pk).update(rate_limit=1)
+    """For who was remembered with them, too."""
+    Partner.objects.filter(pk=ebms2.pk).update(rate_limit=4)
+    assert statements(message(), 204) > 1
     assert statements(message(), None) >= 1
 
 

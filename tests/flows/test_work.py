@@ -8,6 +8,7 @@ When something was made cheaper, lower its bounds.
 import math
 
 import pytest
+from django.db import connection
 
 from msh.flows import wake_up
 from msh.flows.names import NOTHING, Names
@@ -105,6 +106,35 @@ def test_work_for_the_next_message_of_a_queue(
 
     assert len(world.received()) == 3 * MESSAGES
     work.require(MESSAGES, NEXT)
+
+
+def test_tables_that_each_message_changes_are_analyzed_rarely(asked: list[Names]) -> None:
+    """After ANALYZE of a table each session plans its statements anew."""
+    world = make_world()
+    before = changes()
+
+    exchange(world, MESSAGES, asked)
+
+    changed = {table for table, count in changes().items() if count - before[table] >= MESSAGES}
+    assert {"msh_outboundmessage", "msh_outboundlink", "msh_inboundlink"} <= changed
+    assert changed - rarely_analyzed() == set()
+
+
+def changes() -> dict[str, int]:
+    """Rows that were inserted and updated so far, by table."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT relname, n_tup_ins + n_tup_upd FROM pg_stat_user_tables")
+        return dict(cursor.fetchall())
+
+
+def rarely_analyzed() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_class"
+            " WHERE 'autovacuum_analyze_threshold=50000' = ANY(reloptions)"
+        )
+        return {table for (table,) in cursor.fetchall()}
 
 
 def test_work_for_a_submit() -> None:

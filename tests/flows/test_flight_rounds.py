@@ -1,5 +1,6 @@
 """Rounds of the sending loop with flights: wake-ups, polls, errors that stop only one message."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.sending import flight_round, fly, sending_loop
+from msh.flows.sending.gathering import Served
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Flight, InboundLink, InboundMessage, OutboundLink
@@ -68,6 +70,19 @@ def test_a_lane_and_flights_are_served_in_one_round(loop: SendingLoop) -> None:
     make_sky().submit()
     loop.round(EVERYTHING)
     assert len(carrier_of(loop).take()) == 2
+
+
+@pytest.mark.parametrize(("window", "gathers"), [(1, False), (16, True)])
+def test_rounds_gather_while_several_messages_of_a_partner_are_under_way(
+    loop: SendingLoop, monkeypatch: pytest.MonkeyPatch, window: int, gathers: bool
+) -> None:
+    """With one at a time each would wait for nothing."""
+    monkeypatch.setattr(Served, "WITHIN", 600.0)
+    sky = make_sky(window=window)
+    for _ in range(16):
+        sky.submit()
+    loop.round(EVERYTHING)
+    assert (loop._served.gather(time.monotonic()) > 0) is gathers
 
 
 @pytest.mark.requirement("EB-085")

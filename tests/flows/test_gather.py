@@ -2,14 +2,14 @@
 
 import pytest
 
-from msh.flows.sending.sending_loop import GATHER, GATHER_MOST, RecentPartners
+from msh.flows.sending.gathering import GATHER, GATHER_MOST, Served
 
 
-def _after(partners: int, at: float = 10.0) -> RecentPartners:
-    recent = RecentPartners()
+def _after(partners: int, at: float = 10.0) -> Served:
+    served = Served()
     for partner in range(partners):
-        recent.note(partner, at)
-    return recent
+        served.note(partner, at)
+    return served
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,15 @@ def test_the_more_partners_are_served_at_once_the_longer_up_to_a_limit(
 
 
 def test_partners_of_a_while_ago_do_not_count() -> None:
-    recent = _after(16)
-    later = 10.0 + 2 * RecentPartners.WITHIN
-    recent.note(99, later)
-    assert recent.gather(later) == 0.0
+    served = _after(16)
+    later = 10.0 + 2 * Served.WITHIN
+    served.note(99, later)
+    assert served.gather(later) == 0.0
+
+
+@pytest.mark.parametrize(("messages", "seconds"), [(1, 0.0), (3, 0.0), (16, 16 * GATHER)])
+def test_several_messages_of_one_partner_count_as_several(messages: int, seconds: float) -> None:
+    served = Served()
+    served.note(1, 9.99, 2)
+    served.note(1, 10.0, messages)
+    assert served.gather(10.0) == pytest.approx(seconds)

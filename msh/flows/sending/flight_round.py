@@ -1,6 +1,7 @@
 """One round of the sending loop, as far as flights are concerned: a transaction of its own."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -10,6 +11,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.send_budget import Carrying, SendBudget
 from msh.flows.sending import fly
 from msh.flows.sending.fly import Ended
+from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import NotNowError, ended_with
 from msh.flows.wake_up import wake_up_for_flights
 from msh.store import capacity
@@ -26,10 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 def work(
-    carrier: Carrier, landed: list[Finished], named: Iterable[int], *, everything: bool
+    carrier: Carrier,
+    landed: list[Finished],
+    named: Iterable[int],
+    served: Served,
+    *,
+    everything: bool,
 ) -> bool:
     """Record how attempts ended, end waits, claim copies and submit them. `named`: partners to whom
     something may be ready; `everything`: whoever has something. True if there was something to do.
+    `served` hears of partners who have messages under way.
 
     What is recorded is taken from `landed`, and nothing else: the rest is for a later round. Raises
     what says that the database is gone.
@@ -56,6 +64,9 @@ def work(
         reach(CrashPoint.POLL_AFTER_COMMIT)
         carrier.submit(jobs)
     wake_up_for_flights(flights)
+    now = time.monotonic()
+    for partner_id, messages in flights.under_way():
+        served.note(partner_id, now, messages)
     return bool(known or jobs)
 
 

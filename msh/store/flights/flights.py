@@ -116,6 +116,11 @@ class Flights:
         held = self._gates.get(partner_id)
         return held.gate if held else None
 
+    def under_way(self) -> Iterator[tuple[int, int]]:
+        """Partners whose links are held, and how many places of its window each has taken."""
+        for partner_id, held in self._gates.items():
+            yield partner_id, held.under_way
+
     def may_leave(self, key: int) -> Leave | None:
         """As what a copy of this flight may be claimed now."""
         one = self._flights[key]

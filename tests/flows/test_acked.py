@@ -109,6 +109,25 @@ def test_nothing_is_taken_by_memory_that_is_old(monkeypatch: pytest.MonkeyPatch)
     assert seen == [(True, True)]
 
 
+def test_a_link_that_changed_after_it_was_read_is_read_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most likely the worker has written how the POST ended."""
+    world = remembering_world()
+    ack, seen, read = ack_in(world), uses(monkeypatch), AckedLink.read
+    acked._known.clear()
+
+    def read_and_outrun(partner: Partner, message_id: str) -> AckedLink:
+        link = read(partner, message_id)
+        if not seen:
+            world.link.save()
+        return link
+
+    monkeypatch.setattr(AckedLink, "read", read_and_outrun)
+    assert receive.receive_fast_path(found(world), ack.content_type, ack.body)
+    assert seen == [(True, False), (True, True)]
+
+
 def uses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     """Of each write whether its link was read, and whether it was written."""
     seen: list[tuple[bool, bool]] = []

@@ -17,10 +17,13 @@ from msh.flows.sending.prepare import prepare
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit_many import Result, submit_all
 from msh.flows.wake_up import WakeUp
+from msh.protocol.kinds import RouteMode
 from msh.protocol.message import Payload
 from msh.transport.carrier import Finished
+from tests.flows.routing.router import ACK, one, sent_to_router
 
 from .byhand import TRANSMITTED, KeepingCarrier, hold_no_longer
+from .chain import make_chain
 from .work import Work
 from .world import World, make_world
 
@@ -36,6 +39,7 @@ EXCHANGE = {"statements": 25, "round trips": 11, "transactions": 8, "rows": 21}
 shared with other messages."""
 NEXT = {"statements": 8.2, "round trips": 5.8, "transactions": 5.6, "rows": 18.2}
 """The same for a message that its predecessor's Acknowledgement has put in flight."""
+FORWARDED_ACK = {"statements": 14, "round trips": 7, "transactions": 4, "rows": 6}
 SUBMIT = {"statements": 1, "round trips": 1, "transactions": 1, "rows": 3}
 BULK_ROW = {"statements": 0.014, "round trips": 0.014, "transactions": 0.001, "rows": 3}
 
@@ -135,6 +139,20 @@ def rarely_analyzed() -> set[str]:
             " WHERE 'autovacuum_analyze_threshold=50000' = ANY(reloptions)"
         )
         return {table for (table,) in cursor.fetchall()}
+
+
+def test_work_for_the_acknowledgement_of_a_forwarded_message() -> None:
+    """More is written than for others; it is decided twice, and not three times."""
+    chain, work = make_chain(RouteMode.END_TO_END), Work()
+    sent_to_router(chain)
+    chain.transmit(one(chain.poll()))
+    ack = one(chain.poll())
+
+    with work.of("Acknowledgement"):
+        assert chain.hand_over(ack).status == 204
+
+    assert chain.pending_for(chain.from_a) == [ACK]
+    work.require(1, FORWARDED_ACK)
 
 
 def test_work_for_a_submit() -> None:

@@ -172,10 +172,13 @@ def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
     remembered = AckedLink.remembered(partner, header.ref_to_message_id)
     if remembered and _try_to_acknowledge(partner, header, remembered):
         return True
-    return any(
-        _try_to_acknowledge(partner, header, AckedLink.read(partner, header.ref_to_message_id))
-        for _ in range(2)
-    )
+    for _ in range(2):
+        link = AckedLink.read(partner, header.ref_to_message_id)
+        if _try_to_acknowledge(partner, header, link):
+            return True
+        if not link.found_changed:
+            return False
+    return False
 
 
 def _try_to_acknowledge(partner: Partner, header: Header, link: AckedLink) -> bool:

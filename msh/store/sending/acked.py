@@ -56,6 +56,8 @@ class AckedLink:
     sent_state: str | None
     _copies: Sequence[FollowingCopy]
     _is_read: bool
+    found_changed: bool = False
+    """`write` has found that something is not as it was any more: worth another try."""
 
     @classmethod
     def remembered(cls, partner: Partner, message_id: str) -> Self | None:
@@ -105,9 +107,12 @@ class AckedLink:
         _known.pop(key, None)
         version = self.links.row(key).version
         call = fast_path.if_unchanged(self.links.calls(), version, self._proof())
+        if call is None:
+            return False
         asked_at = time.monotonic()
-        written = run(call)[0] if call else []
+        written = run(call)[0]
         if not written:
+            self.found_changed = True
             return False
         if self.links.lane(key).promised:
             copies = list(_that_fit(self._copies[1:]))

@@ -100,7 +100,7 @@ def _ebms2(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[S
         yield Scene(
             here.sender,
             [
-                Against("ebms2_exchange_1", exchange, by_turns, quiet=quiet, minimum=1.2),
+                Against("ebms2_exchange_1", exchange, by_turns, quiet=quiet, minimum=1.1),
                 Against("ebms2_receive_16", *receive, quiet=quiet, minimum=0.85),
             ],
         )

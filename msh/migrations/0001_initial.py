@@ -137,7 +137,7 @@ DROP FUNCTION msh_refuse_change();
 """
 # After ANALYZE, each session plans all statements of that table anew. While messages flow, each of
 # these tables has changed by a tenth, which is PostgreSQL's own limit, whenever autovacuum looks:
-# planning took up to a sixth of the CPU of PostgreSQL, and 4 to 7 % of the messages.
+# planning took up to a sixth of the CPU of PostgreSQL, and 3 to 9 % of the messages.
 _CHANGED_BY_EACH_MESSAGE = (
     *("msh_outboundlink", "msh_outboundmessage", "msh_outboundpayload", "msh_attempt"),
     *("msh_inboundlink", "msh_inboundmessage", "msh_inboundpayload", "msh_signal"),

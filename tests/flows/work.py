@@ -17,7 +17,7 @@ from psycopg.pq import Trace
 
 COUNTS = ("statements", "round trips", "transactions", "rows")
 _ANSWER = re.compile(rb"^B\t\d+\t(CommandComplete|ReadyForQuery)\t (.*)$", re.MULTILINE)
-_ROWS = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables"
+_ROWS = "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables"
 
 Counts = dict[str, int]
 
@@ -32,7 +32,7 @@ class Work:
     def of(self, phase: str) -> Iterator[None]:
         """What this connection does meanwhile; transactions that only read are counted too."""
         session: Any = connection.connection
-        before = _rows()
+        before = sum(rows_by_table().values())
         with TemporaryDirectory() as folder:
             path = Path(folder) / "trace"
             with path.open("wb") as trace:
@@ -44,7 +44,7 @@ class Work:
                     session.pgconn.untrace()
             assert session is connection.connection, "a connection of its own is not counted"
             seen = _count(path.read_bytes())
-        seen["rows"] = _rows() - before
+        seen["rows"] = sum(rows_by_table().values()) - before
         counts = self.phases.setdefault(phase, dict.fromkeys(COUNTS, 0))
         for name, count in seen.items():
             counts[name] += count
@@ -82,8 +82,9 @@ def _count(trace: bytes) -> Counts:
     return counts
 
 
-def _rows() -> int:
+def rows_by_table() -> dict[str, int]:
+    """Inserted, updated and deleted so far."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(_ROWS)
-        return int(cursor.fetchone()[0] or 0)
+        return dict(cursor.fetchall())

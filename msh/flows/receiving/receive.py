@@ -174,10 +174,9 @@ def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
         return True
     for _ in range(2):
         link = AckedLink.read(partner, header.ref_to_message_id)
-        if _try_to_acknowledge(partner, header, link):
-            return True
-        if not link.found_changed:
-            return False
+        done = _try_to_acknowledge(partner, header, link)
+        if done or not link.found_changed:
+            return done
     return False
 
 

@@ -1,6 +1,7 @@
 """The stage: MSHs in a chain, partners of each other, and a bad link between them."""
 
 import asyncio
+import atexit
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +24,6 @@ from .smtp import SMTP
 from .web import HTTP
 
 FIRST_PORT = 8101
-_KEPT: list[socket.socket] = []
 
 
 class Stage:
@@ -145,6 +145,6 @@ def free_port(preferred: int) -> int:
             kept.close()
             continue
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after: not for a second demo
-        _KEPT.append(kept)
+        atexit.register(kept.close)
         return int(kept.getsockname()[1])
     raise DemoFailed(f"No free port on {HOST}.")

@@ -2,13 +2,16 @@
 copy of a migrated one, and is emptied quickly."""
 
 import gc
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 from hypothesis import settings
 from pytest_django import DjangoDbBlocker
+from redis.connection import AbstractConnection
 
 from tests import quick
 from tests.flushing import Flushing
@@ -29,6 +32,22 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def quick_and_patient() -> Iterator[None]:
     with quick.passwords(), quick.static_files(), quick.patient_redis():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def closed_connections_to_redis() -> Iterator[None]:
+    """The test that leaves one open fails, or one soon after it. Otherwise one of a thousand runs
+    would fail, anywhere: the one in which Python's collector comes to the socket first."""
+    end: Any = AbstractConnection.__del__
+
+    def end_closed(self: Any) -> None:
+        if getattr(self, "_sock", None) is not None:
+            warnings.warn(f"{self!r} was left open", ResourceWarning, stacklevel=1)
+        end(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AbstractConnection, "__del__", end_closed)
         yield
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -57,6 +58,9 @@ class Beat:
         self._scheduler._finalize.cancel()  # at the end of the process it would write its rows
         self.queued: list[dict[str, Any]] = []
 
+    def close(self) -> None:
+        self._scheduler.connection.close()
+
     def tick(self) -> None:
         self._scheduler.tick()
 
@@ -95,8 +99,9 @@ class Beat:
 
 
 @pytest.fixture
-def beat(broker: Any) -> Callable[[], Beat]:
-    return lambda: Beat(broker)
+def beat(broker: Any) -> Iterator[Callable[[], Beat]]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Beat(broker)))
 
 
 @pytest.mark.parametrize("step", [DAY, -DAY])

@@ -88,6 +88,14 @@ def test_each_of_several_hosts_keeps_its_port() -> None:
     assert (given["HOST"], given["PORT"]) == ("a.example,::1,c.example", ",5433,5434")
 
 
+def test_unix_socket_is_given_as_the_option_host() -> None:
+    given = database_settings("postgres://msh:secret@/orders?host=/run/postgresql")
+    wrapper = DatabaseWrapper(connection.settings_dict | {"HOST": "", "PORT": ""} | given)
+    named = {"host": "/run/postgresql", "user": "msh", "password": "secret", "dbname": "orders"}
+    assert wrapper.get_connection_params().items() >= named.items()
+    assert "port" not in wrapper.get_connection_params()
+
+
 def test_of_several_hosts_the_one_that_can_be_written_to_is_used() -> None:
     one, several = "postgres://a.example/msh", "postgres://a.example,b.example/msh"
     assert "target_session_attrs" not in database_settings(one)["OPTIONS"]

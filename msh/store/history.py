@@ -86,9 +86,9 @@ def parameters(prefix: str = "") -> dict[str, str]:
 _ALIKE = ", ".join(name for name in COLUMNS if name not in ("at", "message_id"))
 
 
-def insert_or_count_one(only_if: str = "true", **values: str) -> str:
+def insert_or_count_one(**values: str) -> str:
     """As `insert_one`, after WITH or a further expression of it. A repetition within a minute is
-    counted in the row of the first one, if the condition `only_if` holds.
+    counted in the row of the first one.
 
     A partner may repeat a message a million times. Only the newest rows of the message are
     searched, so that the cost does not grow with their number; and only the newest blocks of the
@@ -99,7 +99,7 @@ def insert_or_count_one(only_if: str = "true", **values: str) -> str:
     counted AS (
         UPDATE msh_history
         SET times = times + 1, last_at = GREATEST(at, last_at, (SELECT at FROM new))
-        WHERE {only_if} AND id = (
+        WHERE id = (
             SELECT id FROM (
                 SELECT * FROM msh_history
                 WHERE (id >> 16) = ANY(ARRAY(

@@ -148,8 +148,13 @@ def hand_over(job: Job, sender: Partner) -> receive.Answer:
 
 def end(job: Job, result: AttemptResult = TRANSMITTED) -> None:
     """The job's attempt ended like this."""
+    end_all([(job, result)])
+
+
+def end_all(results: Iterable[tuple[Job, AttemptResult]]) -> None:
+    """These attempts ended, and are recorded together."""
     with transaction.atomic():
-        ended = [(job.key, result)]
+        ended = [(job.key, result) for job, result in results]
         links = OutboundLinks.lock(transmit.partners_of(ended))
         sending_loop.record(links, ended)
         links.write()

@@ -8,20 +8,20 @@ from django.utils import timezone
 
 from msh import wire
 from msh.flows.sending.acknowledge import SignalCopy
-from msh.models import InboundMessage, Signal
+from msh.models import History, InboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import QueueError
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import queue_error
-from msh.store.sending import polling
+from msh.store.sending import polling, signals
 from msh.store.sending.polling import Places
 from msh.transport.job import Job
 from partners.models import Partner
 
 from . import byhand
-from .byhand import Carrying
-from .costs import multiply
+from .byhand import TRANSMITTED, Carrying
+from .costs import multiply, statements_of
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -172,9 +172,9 @@ def test_poll_of_a_full_carrier_claims_nothing() -> None:
 
 
 def test_each_is_transmitted_as_its_own_bytes_and_its_tries_are_counted() -> None:
-    signals = [owe(MINUTE), owe(MINUTE)]
+    owed = [owe(MINUTE), owe(MINUTE)]
     jobs = byhand.poll()
-    stored = Signal.objects.in_bulk([one.pk for one in signals])
+    stored = Signal.objects.in_bulk([one.pk for one in owed])
     about = {job.key.key: wire.parse(job.content_type, job.body).header for job in jobs}  # type: ignore[attr-defined]
     assert {key: header.ref_to_message_id for key, header in about.items()} == {
         key: one.ref_to_message_id for key, one in stored.items()
@@ -209,6 +209,32 @@ def test_next_signal_is_due_and_composed_after_the_first() -> None:
     assert second.body != first.body
     other.refresh_from_db()
     assert (other.pending, other.sending) == (1, True)
+    for _ in range(2):
+        byhand.end(second)
+    signal.refresh_from_db()
+    assert (signal.pending, signal.transmitted, signal.sending) == (0, 2, False)
+
+
+def test_those_that_are_transmitted_together_are_recorded_by_one_statement() -> None:
+    """What a partner refuses beside them is recorded by itself."""
+    for _ in range(3):
+        owe(MINUTE)
+    refused, *others = byhand.poll()
+    refusal = AttemptResult(AttemptOutcome.REFUSED, status=403, detail="403 Forbidden")
+    ended = [(refused, refusal), *((job, TRANSMITTED) for job in others)]
+
+    calls = statements_of(lambda: byhand.end_all(ended))
+
+    assert [call.statement for call in calls].count(signals.FIRST_TRANSMITTED) == 1
+    for job, result in ended:
+        signal = Signal.objects.get(pk=job.key.key)  # type: ignore[attr-defined]
+        transmitted = int(job is not refused)
+        assert (signal.pending, signal.transmitted, signal.sending) == (0, transmitted, False)
+        assert (signal.last_status, signal.last_detail) == (result.status, result.detail)
+        event = "AcknowledgementTransmitted" if transmitted else "AcknowledgementRefused"
+        row = History.objects.get(event=event, message_id=signal.ref_to_message_id)
+        assert (row.partner_id, row.direction) == (job.partner_id, "in")
+        assert (row.detail, row.times) == (result.detail, 1)
 
 
 @pytest.mark.parametrize(

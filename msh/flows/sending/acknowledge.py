@@ -27,6 +27,7 @@ from msh.store.sending.signals import (
     SignalResult,
     claim_signal,
     end_signal,
+    end_signals,
 )
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
 from msh.wire.dialect import dialect_named
@@ -81,6 +82,8 @@ class SignalCopy:
     partner_id: int
     routed: bool = False
     """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
+    again: bool = field(default=False, compare=False)
+    """It was transmitted before."""
     content_type: str = field(default="", compare=False)
     body: bytes | None = field(default=None, compare=False, repr=False)
 
@@ -146,14 +149,16 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
 
 
 def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
+    results = []
     for copy, result in ended:
         links.forwards |= copy.routed
-        links.add_all(end_signal(_result(copy, result), links.now))
+        results.append(_result(copy, result))
+    links.add_all(end_signals(results, links.now))
 
 
 def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
-    sent = (copy.content_type, copy.body)
-    return SignalResult(copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id, result, *sent)
+    about = (copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id)
+    return SignalResult(*about, result, copy.again, copy.content_type, copy.body)
 
 
 def header_of(row: SignalText, partner: Partner, identity: Identity, now: datetime) -> Header:
@@ -188,7 +193,7 @@ def header_of(row: SignalText, partner: Partner, identity: Identity, now: dateti
 
 def _copy(row: PendingSignal, content_type: str, body: bytes | None) -> SignalCopy:
     about = (row.id, row.kind, row.ref_to_message_id, row.partner_id)
-    return SignalCopy(*about, row.routed, content_type, body)
+    return SignalCopy(*about, row.routed, row.transmitted > 0, content_type, body)
 
 
 def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:

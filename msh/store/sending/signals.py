@@ -1,6 +1,7 @@
 """Acknowledgements and Error Messages: from pending to transmitted."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -45,6 +46,8 @@ class PendingSignal(RouteColumns):
     content_type: str
     body: bytes | None
     dialect: str
+    transmitted: int
+    """How often it was, so far."""
     routed: bool
     now: datetime
 
@@ -58,6 +61,8 @@ class SignalResult:
     ref_to_message_id: str
     partner_id: int
     result: AttemptResult
+    again: bool = False
+    """It was transmitted before."""
     content_type: str = ""
     body: bytes | None = None
 
@@ -97,7 +102,8 @@ QUEUE_SIGNAL = Write(
 _COLUMNS = f"""
     signal.id, signal.kind, signal.ref_to_message_id, signal.tpa_id,
     signal.conversation_id, signal.code, signal.location, signal.description,
-    signal.min_retry_secs, signal.content_type, signal.body, signal.dialect, {ROUTE_COLUMNS},
+    signal.min_retry_secs, signal.content_type, signal.body, signal.dialect, signal.transmitted,
+    {ROUTE_COLUMNS},
     EXISTS (
         SELECT FROM msh_inboundmessage message
         WHERE message.link_id = signal.link_id AND message.state = 'routed'
@@ -185,8 +191,33 @@ CLAIM = Write(
     order=Order.SIGNAL,
 )
 
-_SIGNAL_TRANSMITTED = history.insert_or_count_one(
-    only_if="(SELECT transmitted FROM transmitted) > 1",  # the first is no repetition
+_END_TRANSMITTED = """
+    UPDATE msh_signal
+    SET pending = GREATEST(pending - 1, 0),
+        transmitted = transmitted + 1, sending = false, tries = 0,
+        due = statement_timestamp(), body = CASE WHEN kept THEN body END,
+        last_status = %(status)s, last_detail = %(detail)s
+"""
+_FIRST_TRANSMITTED = history.insert_one(
+    at="%(at)s",
+    partner_id="link.partner_id",
+    direction="'in'",
+    message_id="signal.ref_to_message_id",
+    event="signal.kind || 'Transmitted'",
+    detail="%(detail)s",
+)
+FIRST_TRANSMITTED = Write(
+    f"""
+    WITH transmitted AS (
+        {_END_TRANSMITTED} WHERE id = ANY(%(keys)s) AND sending)
+    {_FIRST_TRANSMITTED}
+    FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
+    WHERE signal.id = ANY(%(keys)s)
+""",
+    order=Order.SIGNAL,
+)
+
+_TRANSMITTED_AGAIN = history.insert_or_count_one(
     at="%(at)s",
     partner_id="%(partner_id)s",
     direction="'in'",
@@ -194,16 +225,10 @@ _SIGNAL_TRANSMITTED = history.insert_or_count_one(
     event="%(event)s",
     detail="%(detail)s",
 )
-TRANSMITTED = Write(
+TRANSMITTED_AGAIN = Write(
     f"""
-    WITH transmitted AS (
-        UPDATE msh_signal
-        SET pending = GREATEST(pending - 1, 0),
-            transmitted = transmitted + 1, sending = false, tries = 0,
-            due = statement_timestamp(), body = CASE WHEN kept THEN body END,
-            last_status = %(status)s, last_detail = %(detail)s
-        WHERE id = %(key)s AND sending RETURNING transmitted),
-    {_SIGNAL_TRANSMITTED}
+    WITH transmitted AS ({_END_TRANSMITTED} WHERE id = %(key)s AND sending),
+    {_TRANSMITTED_AGAIN}
 """,
     order=Order.SIGNAL,
 )
@@ -247,6 +272,20 @@ def claim_signal(key: int, until: datetime) -> Call[None]:
     return CLAIM(key=key, until=until)
 
 
+def end_signals(ended: Iterable[SignalResult], now: datetime) -> list[Call[None]]:
+    """As `end_signal`. Those that were transmitted for the first time are written together."""
+    calls: list[Call[None]] = []
+    firsts = defaultdict[tuple[int | None, str], list[int]](list)
+    for one in ended:
+        if one.result.outcome is AttemptOutcome.TRANSMITTED and not one.again:
+            firsts[one.result.status, one.result.detail].append(one.key)
+        else:
+            calls += end_signal(one, now)
+    for (status, detail), keys in firsts.items():
+        calls.append(FIRST_TRANSMITTED(keys=sorted(keys), status=status, detail=detail, at=now))
+    return calls
+
+
 def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
     """Transmitted: one less is pending. Failed: sent again after a back-off. Refused: no longer
     pending (D51)."""
@@ -254,7 +293,7 @@ def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
     match one.result.outcome:
         case AttemptOutcome.TRANSMITTED:
             about = {"message_id": one.ref_to_message_id, "partner_id": one.partner_id, "at": now}
-            return [TRANSMITTED(**end, **about, event=f"{one.kind}Transmitted")]
+            return [TRANSMITTED_AGAIN(**end, **about, event=f"{one.kind}Transmitted")]
         case AttemptOutcome.REFUSED:
             row = HistoryRow(
                 one.partner_id,

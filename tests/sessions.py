@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from threading import Thread
 from typing import TypeVar
 
 from django.db import OperationalError, connection, transaction
@@ -68,3 +69,29 @@ def meet(first: Callable[[], object], second: Callable[[], T]) -> T:
             doing = stack.enter_context(beside(second))
             wait_until(lambda: somebody_waits_for_us() or doing.done())
         return doing.result()
+
+
+def lose_the_connection_unnoticed() -> None:
+    """Our end of it is closed. The server notices once somebody waits for a lock of its session."""
+    session = connection.connection
+    connection.connection, connection.closed_in_transaction = None, True
+    connection.needs_rollback = True
+
+    def end() -> None:
+        try:
+            wait_until(lambda: is_waited_for(session.info.backend_pid), seconds=10)
+        finally:
+            session.close()
+            connection.close()
+
+    Thread(target=end).start()
+
+
+def is_waited_for(pid: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
+            " AND %s = ANY(pg_blocking_pids(pid)))",
+            [pid],
+        )
+        return bool(cursor.fetchone()[0])

@@ -8,14 +8,18 @@ from django.db import connection, transaction
 from pytest_django import Settings
 
 from msh.flows.operations.change_delivery import decide
+from msh.flows.sending.notification_loop import PostedEvent
 from msh.models import ConsumerKind, Delivery, Incident, PartyEvent
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery.events import AttemptFailed, CompletionMarked, DeliveryPolled
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
+from msh.store.sending import party_events
 from tests.delivery.desk import Desk, consumer, receive
 from tests.delivery.test_application import Office
 from tests.flows.world import make_world
+from tests.sessions import meet, somebody_waits_for_us
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,6 +77,19 @@ def test_handler_that_loses_its_connection_fails_and_others_run(
     assert calls == [first.message.message_id, second.message.message_id]
 
 
+def test_result_of_a_post_waits_for_who_holds_its_event() -> None:
+    (event,) = world_with_events(1)
+    transmitted = AttemptResult(AttemptOutcome.TRANSMITTED, 200)
+
+    meet(
+        lambda: party_events.lock_event(event.pk),
+        lambda: Office().record(PostedEvent(event.pk), transmitted),
+    )
+
+    event.refresh_from_db()
+    assert event.delivered_at is not None
+
+
 def parked(count: int) -> list[Delivery]:
     """Deliveries of one partner that failed: one incident is open for all of them."""
     consumer(ConsumerKind.HTTP, attempts=1, on_failure="park")
@@ -97,15 +114,6 @@ def decided_meanwhile(delivery: Delivery) -> threading.Thread:
     thread.start()
     wait_until(lambda: not thread.is_alive() or somebody_waits_for_us())
     return thread
-
-
-def somebody_waits_for_us() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
-            " AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
-        )
-        return bool(cursor.fetchone()[0])
 
 
 def test_an_incident_is_not_resolved_over_a_delivery_that_fails_meanwhile() -> None:

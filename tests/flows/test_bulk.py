@@ -15,8 +15,8 @@ from msh.flows.operations.many.confirmation import new_job
 from msh.models import EVER, BulkAction, BulkItem, BulkJob
 from msh.store.history import Actor
 from partners.models import Partner
-from tests.delivery.test_two_sessions import somebody_waits_for_us
 from tests.flows.world import make_world
+from tests.sessions import somebody_waits_for_us
 from tests.waiting import wait_until
 
 ANN = Actor("ann", "their network is back")

@@ -7,10 +7,10 @@ impossible (the connection is lost, COMMIT is refused) is recorded in another on
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 from django.db import transaction
 
@@ -41,9 +41,13 @@ RUN_OF_PAIR = 100
 """Messages of one pair that are delivered in a row before others have their turn."""
 
 Outcome = AttemptSucceeded | AttemptRejected | AttemptFailed
-Hold = Callable[[], HeldDelivery | None]
-"""Locks a delivery, in the transaction of its caller, with the attempt begun that is to be made.
-None if it is not to be made (any more)."""
+
+
+class Hold(Protocol):
+    """Locks a delivery, in the transaction of its caller, with the attempt begun that is to be
+    made. None if it is not to be made (any more), or without `wait` if another session holds it."""
+
+    def __call__(self, *, wait: bool = False) -> HeldDelivery | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +107,24 @@ def _deliver_new(head: NewHead, consumer: Consumer) -> bool:
     return run_claimed(claimed, Consumers({consumer.pk: consumer}))
 
 
-def _hold_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
-    handover = deliveries.lock_new(message_key, consumer)
+def _hold_new(message_key: int, consumer: Consumer, *, wait: bool = False) -> HeldDelivery | None:
+    handover = deliveries.lock_new(message_key, consumer, wait=wait)
     if handover is not None:
         handover.step(DeliveryPolled(), keep=False)
     return handover
 
 
-def _hold_failed(key: int) -> HeldDelivery | None:
-    held = deliveries.lock([key], Consumers())
+def _hold_failed(key: int, *, wait: bool = False) -> HeldDelivery | None:
+    held = deliveries.lock([key], Consumers(), wait=wait)
     if not held or held[0].value.state is not DeliveryState.FAILED:
         return None
     return held[0] if held[0].step(DeliveryPolled(), keep=False) else None
 
 
-def _hold_claimed(claimed: Claimed, consumers: Consumers) -> HeldDelivery | None:
-    held = deliveries.lock([claimed.delivery], consumers)
+def _hold_claimed(
+    claimed: Claimed, consumers: Consumers, *, wait: bool = False
+) -> HeldDelivery | None:
+    held = deliveries.lock([claimed.delivery], consumers, wait=wait)
     if not held or held[0].attempt != claimed.attempt:
         return None
     return held[0] if held[0].value.state is DeliveryState.PROCESSING else None
@@ -184,13 +190,14 @@ def _write(handover: HeldDelivery, outcome: Outcome) -> None:
 
 def _write_again(hold: Hold, outcome: Outcome, error: BaseException) -> bool:
     """In a new transaction, after the one of the attempt failed with `error`: what the consumer
-    wrote is gone, so that success is a failure now."""
+    wrote is gone, so that success is a failure now. The server may still hold the locks of a
+    connection that was lost."""
     application.restore_connection()
     if isinstance(outcome, AttemptSucceeded):
         reason = f"not committed: {application.reason_of(error)}"
         outcome = AttemptFailed(outcome.attempt, reason)
     with transaction.atomic():
-        handover = hold()
+        handover = hold(wait=True)
         if handover is None or handover.attempt != outcome.attempt:
             # Its COMMIT went through (and then a callback of `on_commit` raised, or the answer was
             # lost), or another worker has begun the next attempt.

@@ -118,10 +118,10 @@ def _notify(key: int, handler: str) -> bool:
 
 def _note_failure(key: int, error: BaseException) -> None:
     """In a transaction of its own: the handler may have spoilt the one it was called in, or lost
-    its connection."""
+    its connection, of which the server may still hold the locks."""
     application.restore_connection()
     with transaction.atomic():
-        event = party_events.lock_event(key)
+        event = party_events.lock_event(key, wait=True)
         if event is None:
             logger.error("the event handler raised an exception after it returned", exc_info=error)
         else:
@@ -184,7 +184,7 @@ def document_of(event: PartyEvent) -> dict[str, object]:
 
 
 def _record(posted: PostedEvent, result: AttemptResult) -> None:
-    event = party_events.lock_event(posted.key)
+    event = party_events.lock_event(posted.key, wait=True)
     if event is None:
         return
     if result.outcome is AttemptOutcome.TRANSMITTED:

@@ -254,11 +254,11 @@ _ENDED = (DeliveryState.COMPLETED, DeliveryState.REJECTED)
 _ORDINARY = (DeliveryState.PROCESSING, *_ENDED)
 
 
-def lock_new(message_key: int, consumer: Consumer) -> HeldDelivery | None:
-    """Hold a message that has no delivery yet; None if another worker has it."""
-    ((lock,),) = run(
-        delivery_sql.TRY_LOCK_NEW(space=delivery_sql.LOCK_SPACE, key=_folded(message_key))
-    )
+def lock_new(message_key: int, consumer: Consumer, *, wait: bool = False) -> HeldDelivery | None:
+    """Hold a message that has no delivery yet; None if it has one, or without `wait` if another
+    worker holds it."""
+    statement = delivery_sql.LOCK_NEW if wait else delivery_sql.TRY_LOCK_NEW
+    ((lock,),) = run(statement(space=delivery_sql.LOCK_SPACE, key=_folded(message_key)))
     if not lock.had:
         return None
     # A statement of its own: what its last holder committed is seen.

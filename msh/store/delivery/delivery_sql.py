@@ -97,6 +97,10 @@ TRY_LOCK_NEW = Statement(
     "SELECT pg_try_advisory_xact_lock(%(space)s, %(key)s::int) AS had",
     Had,
 )
+LOCK_NEW = Statement(
+    "SELECT pg_advisory_xact_lock(%(space)s, %(key)s::int) IS NOT NULL AS had",
+    Had,
+)
 LOCK_SPACE = 0x6D7368  # "msh"
 LOAD_NEW = Statement(
     f"""

@@ -30,10 +30,11 @@ def find_due(limit: int) -> list[int]:
     return list(due.values_list("pk", flat=True)[:limit])
 
 
-def lock_event(key: int) -> PartyEvent | None:
+def lock_event(key: int, *, wait: bool = False) -> PartyEvent | None:
+    """None if it was delivered, or without `wait` if another session holds it."""
     open_events = PartyEvent.objects.filter(pk=key, delivered_at=None)
     related = open_events.select_related("message__link__partner", "message__agreement")
-    return related.select_for_update(skip_locked=True, no_key=True, of=("self",)).first()
+    return related.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
 
 
 def claim_event(event: PartyEvent, lease: timedelta) -> None:

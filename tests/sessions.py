@@ -41,10 +41,17 @@ def beside(act: Callable[[], T], *, lock_timeout: str = "60s") -> Iterator[Futur
 
 def somebody_waits_for_us() -> bool:
     """Whether another session waits for a lock that the test's session holds."""
+    connection.ensure_connection()
+    return somebody_waits_for(connection.connection.info.backend_pid)
+
+
+def somebody_waits_for(pid: int) -> bool:
+    """Whether a session waits for a lock that the session of backend `pid` holds."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
-            " AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+            " AND %s = ANY(pg_blocking_pids(pid)))",
+            [pid],
         )
         return bool(cursor.fetchone()[0])
 
@@ -79,19 +86,9 @@ def lose_the_connection_unnoticed() -> None:
 
     def end() -> None:
         try:
-            wait_until(lambda: is_waited_for(session.info.backend_pid), seconds=10)
+            wait_until(lambda: somebody_waits_for(session.info.backend_pid), seconds=10)
         finally:
             session.close()
             connection.close()
 
     Thread(target=end).start()
-
-
-def is_waited_for(pid: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
-            " AND %s = ANY(pg_blocking_pids(pid)))",
-            [pid],
-        )
-        return bool(cursor.fetchone()[0])

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from django.db import transaction
+
 from msh.flows.errors import NotPossible
 from msh.flows.numbers import why_no_numbers
 from msh.models import InboundLink, InboundMessage, OutboundLink
@@ -9,6 +11,7 @@ from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol import sequence
 from msh.protocol.errors import Unreadable
 from msh.protocol.link_status import LinkStatus
+from msh.store.receiving.pairs import inbound_link
 from msh.transport import enquiry
 from msh.wire import link_status
 from partners.models import Partner
@@ -30,15 +33,36 @@ class NoStatus(NotPossible):
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
-    received = InboundLink.objects.filter(partner=partner).first()
+    """What has been accepted, read after every acceptance in progress: the partner takes "not
+    known" as proof that it may give the number to another message (D18).
+
+    Raises a DatabaseError if an acceptance does not end within lock_timeout.
+    """
+    with transaction.atomic():
+        status = _read(partner, _lock(partner), message_ids)
+        # A lock is a write, and its COMMIT would wait for a standby that is away.
+        transaction.set_rollback(True)
+    return status
+
+
+def _lock(partner: Partner) -> InboundLink:
+    """An acceptance holds the link until others see it, also while its COMMIT waits. The first
+    one of a pair inserts the link, which is waited for by inserting it as well."""
+    links = InboundLink.objects.select_for_update(no_key=True).filter(partner=partner)
+    if (link := links.first()) is not None:
+        return link
+    return links.get(pk=inbound_link(partner.pk))
+
+
+def _read(partner: Partner, received: InboundLink, message_ids: Iterable[str]) -> LinkStatus:
     sent = OutboundLink.objects.select_related("in_flight").filter(partner=partner).first()
     flying = sent.in_flight if sent else None
     asked = list(dict.fromkeys(message_ids))[:ASKED_AT_ONCE]
-    last = received.last_message_id if received else ""
+    last = received.last_message_id
     known = InboundMessage.objects.filter(link__partner=partner, message_id__in=[*asked, last])
     states = dict(known.order_by("pk").values_list("message_id", "state"))
     return LinkStatus(
-        accepted_number=received.last_number if received else None,
+        accepted_number=received.last_number,
         accepted_message_id=last,
         next_number=sent.next_number if sent else sequence.FIRST,
         in_flight_number=flying.sequence_number if flying else None,

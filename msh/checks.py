@@ -16,11 +16,12 @@ from django.db import DatabaseError
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
-from msh import sign_on, tracing
+from msh import proxies, sign_on, tracing
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.protocol.four_eyes import parse_rules
 from msh.store import server
+from msh.store.receiving.senders import known_by_network
 from partners.models.networks import networks_of
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,18 @@ def check_settings(
         *_traces(),
         *sign_on.check_provider(),
     ]
+
+
+@register(Tags.security, deploy=True)
+def check_deployment(
+    app_configs: Sequence[AppConfig] | None,
+    **kwargs: object,
+) -> list[CheckMessage]:
+    """What is no error of a setting, but dangerous together with the partners that there are."""
+    try:
+        return [*_wide_proxies()]
+    except DatabaseError:
+        return []  # `check_store` says so
 
 
 def _webhook() -> Iterator[CheckMessage]:
@@ -104,6 +117,17 @@ def _proxies() -> Iterator[CheckMessage]:
             f"MSH_TRUSTED_PROXIES: {problem}.",
             hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
             id="msh.E013",
+        )
+
+
+def _wide_proxies() -> Iterator[CheckMessage]:
+    if (wide := proxies.too_wide()) and (partner := known_by_network().first()):
+        yield Caution(
+            f"MSH_TRUSTED_PROXIES trusts {', '.join(map(str, wide))}: whoever has an address there"
+            f" may send as partner {partner}, which is known by its network alone.",
+            hint="Name the addresses of the proxies one by one, or give the partner a credential."
+            " See docs/proxies.md.",
+            id="msh.W004",
         )
 
 
@@ -167,7 +191,11 @@ def require() -> None:
     Called by each process before it starts: Django asks the store only where it is told to, and
     nobody looks at what Celery's own checks say.
     """
-    found = [*check_settings(None), *check_store(None, databases=["default"])]
+    found = [
+        *check_settings(None),
+        *check_store(None, databases=["default"]),
+        *check_deployment(None),
+    ]
     for message in found:
         if message.level < ERROR:
             logger.warning("%s", message)

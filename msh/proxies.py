@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
-from partners.models.networks import networks_of
+from partners.models.networks import Network, networks_of
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
@@ -65,6 +65,16 @@ def resolve(environ: "WSGIEnvironment") -> None:
         environ["REMOTE_ADDR"], environ["wsgi.url_scheme"] = client
         for header in _HEADERS:
             environ.pop(header, None)
+
+
+A_FEW = 8
+"""Addresses that a trusted network may have, if nothing else is known of who has them."""
+
+
+def too_wide() -> list[Network]:
+    """The trusted networks in which others than the proxies are likely to have addresses."""
+    trusted = networks_of(settings.MSH_TRUSTED_PROXIES)
+    return [one for one in trusted if one.num_addresses > A_FEW and not one.is_loopback]
 
 
 def _is_trusted(address: str) -> bool:

@@ -1,20 +1,26 @@
 """Whose address and scheme count when a proxy stands between."""
 
+import ipaddress
 import logging
+import re
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from msh import proxies
+from msh import checks, proxies
 from msh.wsgi import application
-from partners.models import Credential, Partner, digest_of
+from partners.models import Agreement, Credential, Partner, digest_of
+from partners.models.networks import networks_of
 
+DOCKER = Path(__file__).resolve().parents[1] / "docker"
 PROXIES = "10.0.0.0/8 2001:db8::1"
 
 
@@ -146,3 +152,71 @@ def test_a_guesser_locks_admin_out_for_himself_only(trusted: None) -> None:
     assert not logged_in("203.0.113.9", "correct horse")
     assert logged_in("192.0.2.7", "correct horse")
     assert set(AccessAttempt.objects.values_list("ip_address", flat=True)) == {"203.0.113.9"}
+
+
+COMPOSE = yaml.safe_load((DOCKER / "compose.yml").read_text())
+
+
+def test_compose_trusts_its_proxy_and_nobody_else(settings: Settings) -> None:
+    """The engine shows some clients as the network's gateway: the proxy tells us its address."""
+    settings.MSH_TRUSTED_PROXIES = COMPOSE["services"]["web"]["environment"]["MSH_TRUSTED_PROXIES"]
+    (network,) = networks_of(settings.MSH_TRUSTED_PROXIES)
+    assert network.num_addresses == 1
+    address = str(network.network_address)
+    assert COMPOSE["services"]["proxy"]["networks"]["edge"]["ipv4_address"] == address
+    (pool,) = COMPOSE["networks"]["edge"]["ipam"]["config"]
+    assert not network.overlaps(ipaddress.ip_network(pool["ip_range"]))
+    assert network.overlaps(ipaddress.ip_network(pool["subnet"]))
+    gateway = next(iter(ipaddress.ip_network(pool["subnet"]).hosts()))
+    found = resolved(address, x_forwarded_for=f"192.0.2.77, {gateway}")
+    assert found["REMOTE_ADDR"] == str(gateway)
+
+
+@pytest.mark.parametrize("file", ["docker/nginx.conf.template", "docs/proxies.md"])
+def test_nginx_replaces_what_the_client_has_written(file: str) -> None:
+    set_headers = re.findall(r"X-Forwarded-For\s+(\S+);", (DOCKER.parent / file).read_text())
+    assert set(set_headers) == {"$remote_addr"}
+
+
+def test_kubernetes_trusts_nobody_until_told_and_admits_the_ingress_only() -> None:
+    folder = DOCKER / "kubernetes"
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["data"]["MSH_TRUSTED_PROXIES"] == ""
+    nobody, web = yaml.safe_load_all((folder / "network.yaml").read_text())
+    assert nobody["spec"] == {
+        "podSelector": {"matchLabels": {"app": "msh"}},
+        "policyTypes": ["Ingress"],
+    }
+    ((source,),) = [rule["from"] for rule in web["spec"]["ingress"]]
+    assert source.keys() == {"namespaceSelector", "podSelector"}
+    assert "network.yaml" in (folder / "kustomization.yaml").read_text()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("trusted", "networks", "found"),
+    [
+        ("10.0.0.0/8", "192.0.2.0/24", ["msh.W004"]),
+        ("172.30.93.0/24", "192.0.2.0/24", ["msh.W004"]),
+        ("2001:db8::/64", "192.0.2.0/24", ["msh.W004"]),
+        ("10.0.0.5, 10.0.0.6", "192.0.2.0/24", []),
+        ("10.0.0.0/29", "192.0.2.0/24", []),
+        ("127.0.0.0/8", "192.0.2.0/24", []),
+        ("", "192.0.2.0/24", []),
+        ("10.0.0.0/8", "", []),
+    ],
+)
+def test_wide_trust_beside_a_partner_known_by_network_is_called_out(
+    settings: Settings, admin_client: Client, trusted: str, networks: str, found: list[str]
+) -> None:
+    settings.MSH_TRUSTED_PROXIES = trusted
+    partner = Partner.objects.create(name="acme", uri="http://a/", allowed_networks=networks)
+    Agreement.objects.create(
+        partner=partner, dialect="ebms2", tpa_id="t", our_party="1", their_party="2"
+    )
+    messages = run_checks(tags=["security"], include_deployment_checks=True)
+    assert [one.id for one in messages if str(one.id).startswith("msh")] == found
+    page = admin_client.get("/admin/").content.decode()
+    assert ("may send as partner acme" in page) is bool(found)
+    Credential.objects.create(partner=partner, sha256=digest_of("its own"))
+    assert checks.check_deployment(None) == []

@@ -23,6 +23,9 @@ TLS_FOLDER=./tls
 # Of the database that compose.yml starts; letters and digits.
 POSTGRES_PASSWORD=
 
+# Of the Valkey that compose.yml starts; letters and digits.
+VALKEY_PASSWORD=
+
 # The first password of the operator `admin`. Empty: none is created.
 DJANGO_SUPERUSER_PASSWORD=
 

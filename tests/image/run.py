@@ -76,6 +76,7 @@ def fill_in() -> None:
         "SECRET_KEY": secrets.token_urlsafe(40),
         "MSH_FERNET_KEYS": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         "POSTGRES_PASSWORD": secrets.token_hex(20),
+        "VALKEY_PASSWORD": secrets.token_hex(20),
         "DJANGO_SUPERUSER_PASSWORD": secrets.token_urlsafe(16),
     }
     text = (DOCKER / ".env.example").read_text()

@@ -10,7 +10,7 @@ from django.db.models import Case, Exists, IntegerField, OuterRef, Q, When
 from django.http import HttpRequest
 from django.utils import timezone
 
-from msh import health
+from msh import checks, health
 from msh.admin.framework import markup
 from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.bulk_job import start_url
@@ -67,6 +67,7 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "left_on": left_on(request),
         "asked": waiting(),
         "tokens": _tokens(request),
+        "cautions": checks.check_deployment(None),
         "failing": failing() if request.user.has_perm("msh.view_operatornotice") else None,
         "incidents": others,
         "other_incidents": other_count,

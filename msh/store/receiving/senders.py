@@ -5,10 +5,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
+from django.db.models import QuerySet
 
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
-from msh.wire.dialect import dialect_of
+from msh.wire.dialect import EBMS2, Dialect, dialect_of
 from partners.models import Partner
 from partners.models.credential import presented
 
@@ -61,15 +62,19 @@ def find_sender(authorization: str) -> Partner | None:
     return partner
 
 
+def known_by_network(dialect: Dialect = EBMS2) -> QuerySet[Partner]:
+    """The partners whose requests show no credential, only where they come from (EB-190)."""
+    partners = Partner.objects.filter(credentials=None, agreements__dialect=dialect.name)
+    return partners.exclude(allowed_networks="").distinct()
+
+
 def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, ...]:
     """The partners without credential whose networks show that a request without Authorization may
     be theirs. None if its dialect does not say which of them it is."""
     dialect = dialect_of(content_type, b"")
     if not dialect.by_network:
         return ()
-    known_so = Partner.objects.filter(credentials=None, agreements__dialect=dialect.name)
-    partners = known_so.exclude(allowed_networks="").distinct()
-    return tuple(one for one in partners if one.is_shown_by(address))
+    return tuple(one for one in known_by_network(dialect) if one.is_shown_by(address))
 
 
 def remembered_sender(authorization: str) -> Partner | None:

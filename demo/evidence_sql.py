@@ -5,33 +5,20 @@ SELECT pair, message_id, sha256, extract(epoch FROM at)::float AS at
 FROM demo_received ORDER BY serial
 """
 
-# What is `forwarding` is seen as the message that it was sent on as. What an MSH has of a partner
-# that was moved to another it neither sends nor delivers: it must be there.
+# What is `forwarding` is seen as the message that it was sent on as.
 OPEN = """
-WITH sent AS (
-    SELECT message.* FROM msh_outboundmessage message
-    JOIN msh_outboundlink link ON link.id = message.link_id
-    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
-), received AS (
-    SELECT message.* FROM msh_inboundmessage message
-    JOIN msh_inboundlink link ON link.id = message.link_id
-    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
-)
-SELECT message_id, state FROM sent WHERE state IN ('queued', 'in_flight', 'rewound')
+SELECT message_id, state FROM msh_outboundmessage WHERE state IN ('queued', 'in_flight', 'rewound')
 UNION ALL
 SELECT message.message_id, 'flying, ' || coalesce(flight.state, 'without a flight')
-FROM sent message LEFT JOIN msh_flight flight ON flight.message_id = message.id
+FROM msh_outboundmessage message LEFT JOIN msh_flight flight ON flight.message_id = message.id
 WHERE message.state = 'flying'
 UNION ALL
-SELECT message_id, state FROM received
+SELECT message_id, state FROM msh_inboundmessage
 WHERE state IN ('accepted', 'held', 'routed', 'withheld', 'parked')
 """
 
 ATTEMPTS = """
-SELECT count(*) AS number FROM msh_attempt attempt
-JOIN msh_outboundmessage message ON message.id = attempt.message_id
-JOIN msh_outboundlink link ON link.id = message.link_id
-JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
+SELECT count(*) AS number FROM msh_attempt
 """
 
 LANES = """
@@ -61,7 +48,7 @@ SELECT partner.name AS pair, link.state,
         WHERE flight.link_id = link.id AND flight.state = 'held' AND held_for <> 'operator'
        ) AS held
 FROM msh_outboundlink link
-JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
+JOIN partners_partner partner ON partner.id = link.partner_id
 """
 
 # The incident is a row of the transaction that suspends; the second allows for two readings

@@ -27,25 +27,20 @@ class Glance:
         return not (self.open_messages or self.suspended)
 
 
-# Who was moved to another MSH is served there.
 _GLANCE = """
-WITH here AS (SELECT id, name FROM partners_partner WHERE moved IS NULL)
 SELECT (SELECT count(*) FROM demo_received),
-       (SELECT count(*) FROM msh_outboundmessage message
-        JOIN msh_outboundlink link ON link.id = message.link_id
-        JOIN here ON here.id = link.partner_id
-        WHERE message.state IN ('queued', 'in_flight', 'flying'))
-       + (SELECT count(*) FROM msh_inboundmessage message
-          JOIN msh_inboundlink link ON link.id = message.link_id
-          JOIN here ON here.id = link.partner_id
-          WHERE message.state NOT IN ('delivered', 'forwarding', 'forwarded')),
-       ARRAY(SELECT here.name::text FROM msh_outboundlink link JOIN here ON here.id = partner_id
+       (SELECT count(*) FROM msh_outboundmessage
+        WHERE state IN ('queued', 'in_flight', 'flying'))
+       + (SELECT count(*) FROM msh_inboundmessage
+          WHERE state NOT IN ('delivered', 'forwarding', 'forwarded')),
+       ARRAY(SELECT partner.name::text FROM msh_outboundlink link
+             JOIN partners_partner partner ON partner.id = partner_id
              WHERE link.state = 'suspended'),
        ARRAY(SELECT ARRAY[partner.name::text, message.message_id::text]
              FROM msh_flight flight
              JOIN msh_outboundmessage message ON message.id = flight.message_id
              JOIN msh_outboundlink link ON link.id = flight.link_id
-             JOIN here partner ON partner.id = link.partner_id
+             JOIN partners_partner partner ON partner.id = link.partner_id
              WHERE flight.state = 'held')
 """
 

@@ -26,10 +26,9 @@ from msh import stopping, wire
 from msh.certificates import ServerCertificate
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
-from msh.protocol.errors import MovedAway, RefusedTooOften, Unreadable
+from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
-from msh.store.receiving.pairs import require_not_moved
 from msh.store.receiving.senders import find_sender_by_login
 from partners.models import Partner, our_identity
 
@@ -147,8 +146,6 @@ class Handler:
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
             return f"451 4.7.1 {_line(str(refusal))}"
-        except MovedAway as refusal:
-            return f"451 4.3.0 {_line(str(refusal))}"
         return _reply(answer)
 
     async def handle_exception(self, error: Exception) -> str:
@@ -207,7 +204,6 @@ def _recipient(candidates: list[Partner], address: str) -> Partner | None:
 
 def _take(partner: Partner, mail: bytes) -> Answer:
     """What is to be sent about it is committed on return."""
-    require_not_moved(partner.pk)  # it may have been since the log-in
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
         raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)

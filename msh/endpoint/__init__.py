@@ -22,7 +22,7 @@ from msh import memory, proxies, tracing
 from msh.flows.receiving.answer import TAKEN, Answer
 from msh.flows.receiving.dialects import Receiver, receiver_of
 from msh.flows.receiving.link_status import status_for
-from msh.protocol.errors import MovedAway, RefusedTooOften, Unreadable, UnreadableTermsError
+from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.store import plans
 from msh.web.headers import Utf8Request
 from msh.wire import link_status
@@ -30,7 +30,7 @@ from msh.wire.dialect import dialect_of
 from partners.models import Partner
 
 from . import usual
-from .answers import RETRY_AFTER, answered, compose, later
+from .answers import answered, compose, later
 from .authentication import PartnerAuthentication
 
 if TYPE_CHECKING:
@@ -49,12 +49,6 @@ class TooLarge(exceptions.APIException):
 
     def __init__(self) -> None:
         super().__init__(f"a request has at most {settings.MSH_MESSAGE_LIMIT} bytes")
-
-
-class Moved(exceptions.APIException):
-    status_code = 503
-    default_detail = str(MovedAway())
-    wait = RETRY_AFTER
 
 
 class _PartnerRequest(Utf8Request):
@@ -109,7 +103,6 @@ class Endpoint(APIView):
         if request.method != "POST":
             raise exceptions.MethodNotAllowed(str(request.method), "only POST is allowed")
         self.perform_authentication(request)
-        _require_here(request.user)
         environ = request.META
         encoding = environ.get("HTTP_CONTENT_ENCODING", "identity")
         if encoding.strip().lower() != "identity":
@@ -165,7 +158,6 @@ class LinkStatusEndpoint(Endpoint):
         self.perform_authentication(request)
         if isinstance(request.user, tuple):
             raise exceptions.AuthenticationFailed("unknown credentials")
-        _require_here(request.user)
 
     def get(self, request: Request) -> HttpResponse:
         asked = request.query_params.getlist("message_id")
@@ -237,12 +229,6 @@ class EndpointApplication:
         return _send(view(_PartnerRequest(environ)), start_response)
 
 
-def _require_here(sender: object) -> None:
-    """Signals too: an Acknowledgement that is taken here is missing where the message is now."""
-    if isinstance(sender, Partner) and sender.moved:
-        raise Moved
-
-
 _TAKEN = Answer(TAKEN)
 
 
@@ -255,8 +241,6 @@ def _send(answer: HttpResponse, start_response: "StartResponse") -> Iterable[byt
 def _receive(receiver: Receiver, partner: Partner, content_type: str, body: bytes) -> Answer:
     try:
         return receiver.receive(partner, content_type, body)
-    except MovedAway:
-        raise Moved from None
     except RefusedTooOften as refused:
         raise exceptions.Throttled(refused.wait, str(refused)) from None
 
@@ -268,8 +252,6 @@ def _receive_from_network(
         raise exceptions.AuthenticationFailed("unknown credentials")
     try:
         return receiver.receive_from_network(partners, content_type, body)
-    except MovedAway:
-        raise Moved from None
     except RefusedTooOften as refused:
         raise exceptions.Throttled(refused.wait, str(refused)) from None
 

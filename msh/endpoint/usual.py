@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from msh import memory
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
-from msh.protocol.errors import MovedAway, UnreadableTermsError
+from msh.protocol.errors import UnreadableTermsError
 from msh.store.receiving.senders import remembered_sender
 from partners.models import Partner
 
@@ -35,7 +35,7 @@ def take(environ: "WSGIEnvironment") -> Answer | None:
     take_usual = receiver_of(content_type, body).receive_fast_path
     try:
         answer = on_a_connection_that_works(lambda: take_usual(partner, content_type, body))
-    except (DatabaseError, psycopg.Error, UnreadableTermsError, MovedAway):
+    except (DatabaseError, psycopg.Error, UnreadableTermsError):
         return None
     if answer is not None:
         memory.collect_after(len(body))
@@ -46,7 +46,7 @@ def _partner(environ: "WSGIEnvironment") -> Partner | None:
     if environ["REQUEST_METHOD"] != "POST" or not _UNUSUAL.isdisjoint(environ):
         return None
     partner = remembered_sender(environ.get("HTTP_AUTHORIZATION", ""))
-    if partner is None or partner.moved or not partner.admits(environ.get("REMOTE_ADDR", "")):
+    if partner is None or not partner.admits(environ.get("REMOTE_ADDR", "")):
         return None
     return partner
 

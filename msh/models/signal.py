@@ -70,8 +70,7 @@ class Signal(models.Model):
     # No foreign key: what an Acknowledgement says stays true without the message.
     inbound_id = models.BigIntegerField(default=NO_MESSAGE, db_default=NO_MESSAGE, editable=False)
     """Of the message that an Acknowledgement is for; otherwise NO_MESSAGE. First in the index, for
-    MessageIds come in no order (docs/decisions/2026-11-23-blocks.md). Below 0: the message was
-    pruned before its partner was moved here."""
+    MessageIds come in no order (docs/decisions/2026-11-23-blocks.md)."""
     ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
     tpa_id = models.TextField("TPAId", blank=True)
     conversation_id = models.TextField("ConversationId", blank=True)

@@ -46,14 +46,6 @@ class RefusedTooOften(ProtocolError):
         self.wait = wait
 
 
-class MovedAway(ProtocolError):
-    """The partner is served by another MSH now. Nothing is kept: it may be sent again, and is then
-    led there."""
-
-    def __init__(self) -> None:
-        super().__init__("your link was moved to another MSH: send it again in a moment")
-
-
 class UnreadableTermsError(ProtocolError, ValueError):
     """Stored terms that cannot be read are needed. Nothing has changed."""
 

@@ -55,7 +55,6 @@ class Migration(migrations.Migration):
                 ('phone', models.CharField(blank=True, db_default='', default='', max_length=200)),
                 ('notes', models.TextField(blank=True, db_default='', default='', help_text='Anything that helps on call: hours, e-mail, arrangements.')),
                 ('in_use', models.BooleanField(db_default=False, default=False, editable=False)),
-                ('moved', models.JSONField(blank=True, editable=False, null=True)),
                 ('our_uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
                 ('uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
             ],

@@ -146,8 +146,6 @@ class Partner(models.Model):
     )
     in_use = models.BooleanField(default=False, db_default=False, editable=False)
     """Set with the first message: from then on the pair keeps its name."""
-    moved = models.JSONField(null=True, blank=True, editable=False)
-    """Set when it was moved to another MSH: where to, by which export, and its switches before."""
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
     uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
 

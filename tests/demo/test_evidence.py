@@ -198,21 +198,6 @@ def test_pending_messages_are_under_way(tmp_path: Path, database: str) -> None:
     assert lost(evidence) == {"m2"}  # settled as done, and no application has it
 
 
-def test_who_was_moved_is_served_elsewhere(database: str) -> None:
-    """What stays here of such a partner is not to be sent or delivered here: it must be there."""
-    tpa = agreement()
-    link = OutboundLink.objects.create(partner=tpa.partner)
-    row = queued(tpa, link, "m1")
-    Attempt.objects.create(message=row, number=1, claimed_at=timezone.now())
-    accepted(tpa, "m2", b"two")
-    suspend(link, timezone.now())
-    Partner.objects.update(moved={"to": "south"})
-    with psycopg.connect(database, autocommit=True) as eye:
-        assert glance(eye).quiet
-    assert list(read_open("a", database)) == []
-    assert (read_database(database).lanes, read_database(database).attempts) == ((), 0)
-
-
 def test_an_operator_suspends_without_an_incident(database: str) -> None:
     link = OutboundLink.objects.create(partner=agreement().partner)
     suspend(link, timezone.now(), event="OperatorSuspended")
@@ -224,7 +209,7 @@ def test_an_operator_suspends_without_an_incident(database: str) -> None:
 def test_deliveries_of_several_databases_are_in_the_order_of_time(
     tmp_path: Path, database: str
 ) -> None:
-    """A partner that moved there and back: the same database twice, in the place of two."""
+    """The same database twice, in the place of two."""
     tpa = agreement()
     for message_id in ("m1", "m2"):
         consume(accepted(tpa, message_id, b"one"))

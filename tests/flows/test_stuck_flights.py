@@ -22,7 +22,6 @@ from msh.models import (
 )
 from msh.store.operations.stuck_flights import find_unmoved_flights
 from msh.store.statistics.collect import collect
-from partners.models import Partner
 
 from .costs import cost_of, multiply, statements_of
 from .flying import REFUSED, Sky, make_sky
@@ -266,10 +265,3 @@ def test_operators_are_called_for_it(settings: Settings) -> None:
     assert details[flies.partner.pk].endswith(": 2 messages are under way and not acknowledged")
     assert watch.find_stuck() == 2
     assert Incident.objects.count() == 2
-
-
-def test_a_partner_that_was_moved_is_not_our_work() -> None:
-    sky = queue()
-    assert stuck() == [sky.partner.pk]
-    Partner.objects.filter(pk=sky.partner.pk).update(moved={"to": "b"})
-    assert stuck() == []

@@ -61,9 +61,7 @@ def test_only_a_link_that_is_silent_takes_a_place_among_probes(
     """Others could be so many that none is left."""
     partner_id = silent(**of_link)
     assert lock_probes(50) == ([partner_id] if probed else [])
-    Partner.objects.update(moved={"to": "b"})
-    assert lock_probes(50) == []
-    Partner.objects.update(probe_interval=0, moved=None)
+    Partner.objects.update(probe_interval=0)
     assert lock_probes(50) == []
 
 

@@ -3,7 +3,6 @@ another over a bad link; machines are cut off and come back, one has a wrong clo
 
     make scale-out                                       2 web, 4 workers, 2 beats
     make scale-out ARGS="--messages 2000 --cut worker-1 worker-2 web-2 beat-1"
-    make scale-out ARGS="--move"                         two clusters, partners are moved; no root
     make scale-out ARGS="--throughput 1 2 4"             a good link, messages a second by workers
 """
 
@@ -18,7 +17,6 @@ from rich.console import Console
 
 from demo.faults import Rates
 from tests.scale_out.fleet import Size
-from tests.scale_out.move import move
 from tests.scale_out.run import Plan, run
 
 CALM = Rates(**dict.fromkeys(Rates.names(), 0.0))
@@ -37,10 +35,6 @@ def main() -> int:
         {arguments.wrong_clock: arguments.hours},
         Rates(),
     )
-    if arguments.move:
-        status, report = move(plan.options, console)
-        _tell(report, ("moves", "delivered_in", "asked_to_come_later"), console)
-        return status
     if arguments.throughput:
         return _throughput(replace(plan, cut=(), off={}, rates=CALM), arguments.throughput, console)
     status, report = run(plan, console)
@@ -86,9 +80,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cut-seconds", type=float, default=12.0, help="for each (12)")
     parser.add_argument("--wrong-clock", default="worker-2", metavar="NODE", help="(worker-2)")
     parser.add_argument("--hours", type=float, default=1.0, help="that it is ahead (1)")
-    parser.add_argument(
-        "--move", action="store_true", help="partners between two clusters, and cut nothing off"
-    )
     parser.add_argument(
         "--throughput", nargs="+", type=int, metavar="WORKERS", help="measure, and disturb nothing"
     )

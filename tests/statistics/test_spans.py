@@ -11,14 +11,13 @@ from django.db.models import Sum
 
 from msh.admin.statistics.charts import of_time
 from msh.flows.operations.statistics.periods import slots
-from msh.models import AcknowledgementTime, Statistics, StatisticsProgress, Suspension, Unit
+from msh.models import AcknowledgementTime, Statistics, Unit
 from msh.store.statistics import collect as collecting
 from msh.store.statistics import read
 from msh.store.statistics.read import Counts
-from msh.store.statistics.remove import remove_statistics
 from msh.store.statistics.span import Span, beginning, pieces
 
-from .happenings import COUNTED, NOON, Cast, cast, collect_all, counted
+from .happenings import COUNTED, NOON, Cast, cast, collect_all
 
 __all__ = ["cast"]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -139,35 +138,3 @@ def of_smallest(span: Span) -> tuple[dict[read.Key, Counts], Mapping[tuple[Any, 
             .order_by()
         },
     )
-
-
-@pytest.mark.django_db
-def test_partner_that_is_counted_again_is_not_counted_twice(cast: Cast) -> None:
-    """A partner that was moved back: all of its history is new."""
-    chance = Random(5)
-    for _ in range(40):
-        cast.random_event(chance, NOON)
-    collect_all()
-    before = counted()
-    partner = cast.agreements[0].partner_id
-    remove_statistics(partner)
-    other = cast.agreements[1].partner_id
-    kept = {key: of for key, of in before.items() if key[2] == other}
-    assert {key: of for key, of in counted().items() if key[2] is not None} == kept
-    whole = {key: of for key, of in counted().items() if key[2] is None and of}
-    assert whole == {(unit, at, None, None): of for (unit, at, *_), of in summed(kept).items()}
-    span = Span(Unit.DAY, NOON - DAY, NOON + 9 * DAY)
-    left = read.total(read.series(span).values())
-    assert sum(left.times.values()) == sum(
-        n for of in read.times(span).values() for n in of.values()
-    )
-    assert not Suspension.objects.filter(partner_id=partner).exists()
-    assert StatisticsProgress.objects.exists()
-
-
-def summed(found: Mapping[Any, Any]) -> dict[Any, Any]:
-    whole: dict[Any, Any] = {}
-    for (unit, at, *_), of in found.items():
-        key = (unit, at)
-        whole[key] = whole[key] + of if key in whole else of
-    return whole

@@ -11,7 +11,7 @@ from tests.flows.world import make_world
 def test_they_are_those_of_the_orm() -> None:
     world = make_world()
     Agreement.objects.update(retries=7, our_party_context="GLN")
-    Partner.objects.update(moved={"to": "elsewhere"}, contact="ann", resume_on_late_ack=True)
+    Partner.objects.update(contact="ann", resume_on_late_ack=True)
     expected = Agreement.objects.filter(tpa_id=world.agreement.tpa_id).order_by("pk")
 
     found = find_agreements({world.agreement.tpa_id, "another"})

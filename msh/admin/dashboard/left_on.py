@@ -104,7 +104,7 @@ def _switches(
         partner=OuterRef("partner"), direction=direction, subject="link", event=event
     ).order_by("-pk")
     links: Any = model._default_manager.filter(  # noqa: SLF001  public
-        **{f"partner__{switch.value}": False, "partner__moved__isnull": True}
+        **{f"partner__{switch.value}": False}
     )
     last = Subquery(turned.values(what=JSONObject(at="at", actor="actor", detail="detail"))[:1])
     first = F("turned__at").asc(nulls_first=True)

@@ -64,7 +64,7 @@ class WindowForm(ReasonForm):
 
 class SeveralForm(WindowForm):
     partners = forms.ModelMultipleChoiceField(
-        Partner.objects.filter(moved__isnull=True), widget=UnfoldAdminSelectMultipleWidget()
+        Partner.objects.all(), widget=UnfoldAdminSelectMultipleWidget()
     )
 
     field_order = ("partners", *WindowForm.field_order)

@@ -109,7 +109,6 @@ def _headline(partner: Partner, link: Any, advice: str, stops: Sequence[SafeStri
             ("URI", markup.verbatim(partner.uri)),
             ("Last Acknowledgement", markup.time_of(_last_ack(link)) if link else ""),
             ("Queue", link.queued if link else ""),
-            ("Moved to", markup.in_words(partner.moved["to"]) if partner.moved else ""),
             ("Submissions", "" if partner.accepts else "refused by an operator"),
             ("Deliveries", "" if partner.delivers else "held by an operator"),
         ],

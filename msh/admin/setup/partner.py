@@ -261,13 +261,11 @@ class PartnerAdmin(AuditedAdmin):
     def save_model(
         self, request: HttpRequest, obj: Partner, form: PartnerForm, change: bool
     ) -> None:
-        """Creates its links too, so that they can be suspended or held before the first message.
-        One that was moved has them."""
+        """Creates its links too, so that they can be suspended or held before the first message."""
         super().save_model(request, obj, form, change)
         if {"address", "uri"} & {*form.changed_data} and (shared := shared_address(obj)):
             messages.warning(request, shared)
-        if not obj.moved:
-            change_link.open_links(obj)
+        change_link.open_links(obj)
 
     def get_deleted_objects(
         self, objs: Iterable[Model], request: HttpRequest

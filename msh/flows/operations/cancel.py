@@ -10,7 +10,6 @@ from django.db.models.functions import Now
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations import change_flight
-from msh.flows.operations.change_link import require_here
 from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.flows.sending.transmit import GRACE
@@ -72,7 +71,6 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
         answer = _ask(message)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
-        require_here(partner)
         locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
         guard: AbstractContextManager[None] = nullcontext()
         match locked.state:

@@ -9,7 +9,6 @@ from typing import cast
 from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
-from msh.flows.operations.change_link import require_here
 from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.wake_up import wake_up_for_flights
 from msh.models import Direction, OutboundLink, OutboundMessage, place_of
@@ -170,7 +169,6 @@ def _lock(message: OutboundMessage) -> tuple[Flights, int]:
     partner = message.link.partner
     # An export reads all under the lock of the link.
     OutboundLink.objects.select_for_update(no_key=True).get(pk=message.link_id)
-    require_here(partner)
     flights, key = Flights.lock_one(partner.pk, message.message_id)
     if key is None:
         raise NotPossible(f"No message {message.message_id} was submitted here.")

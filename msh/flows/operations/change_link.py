@@ -66,16 +66,7 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
         )
 
 
-def require_here(partner: Partner) -> None:
-    """Raises NotPossible for one that another MSH serves now."""
-    moved = Partner.objects.filter(pk=partner.pk).values_list("moved", flat=True).first()
-    if moved:
-        raise NotPossible(f"Partner {partner.name} was moved to {moved['to']}: use that MSH.")
-
-
 def open_links(partner: Partner) -> None:
-    """Raises NotPossible for one that another MSH serves now."""
-    require_here(partner)
     OutboundLink.objects.get_or_create(partner=partner)
     InboundLink.objects.get_or_create(partner=partner)
 
@@ -159,7 +150,6 @@ _SWITCHED = {
 
 def switch(partner: Partner, which: Switch, *, on: bool, actor: Actor) -> None:
     with transaction.atomic():
-        require_here(partner)
         if not set_switch(partner, which, on=on, actor=actor):
             raise NotPossible(f"Partner {partner.name}: {_SWITCHED[which, on]}.")
     if on and which is Switch.DELIVERS:

@@ -27,7 +27,6 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
 from msh.store.receiving.ebms2_services import answer_question
-from msh.store.receiving.pairs import require_not_moved
 from msh.store.receiving.refusals import count_unanswered, note, refuse_answer
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
@@ -246,8 +245,7 @@ def _about(message: Message) -> str:
 
 
 def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
-    """What refers to no message that we sent under this agreement is noted only (EB-104). Raises
-    MovedAway."""
+    """What refers to no message that we sent under this agreement is noted only (EB-104)."""
     message = received.message
     about = _about(message)
     taken = take_answer(
@@ -258,6 +256,5 @@ def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
         errors=reports_of(message.errors),
     )
     if not taken:
-        require_not_moved(found.partner.pk)
         name = f"{Kind.MESSAGE_ERROR if message.errors else Kind.ACKNOWLEDGMENT}Received"
         note(found.partner.pk, about, name, "refers to an unknown message")

@@ -30,7 +30,6 @@ from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
 from msh.store.receiving.messages import note_unexpected, queue_error, receive_message
-from msh.store.receiving.pairs import require_not_moved
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
 from msh.store.receiving.usual import accept_if_usual
 from msh.store.sending.acked import AckedLink
@@ -199,7 +198,6 @@ def _try_to_acknowledge(partner: Partner, header: Header, link: AckedLink) -> bo
 def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
     with transaction.atomic():
         links, row = OutboundLinks.lock_with_sent(partner.pk, header.ref_to_message_id)
-        require_not_moved(partner.pk)
         if partner.pk in links:
             lane = links.lane(partner.pk)
             flying = lane.in_flight.message_id if lane.in_flight else None

@@ -4,7 +4,6 @@ from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
 
-from .gate_sql import IS_HERE, LINK_IS_HERE
 from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
@@ -67,11 +66,11 @@ LOCK_TIMED = Statement(
     FROM (SELECT * FROM msh_flight
           WHERE message_id = ANY(ARRAY(
               (SELECT message_id FROM msh_flight
-               WHERE state = 'waiting' AND due <= statement_timestamp() AND {IS_HERE}
+               WHERE state = 'waiting' AND due <= statement_timestamp()
                ORDER BY due LIMIT %(limit)s)
               UNION ALL
               (SELECT message_id FROM msh_flight
-               WHERE ends_at <= statement_timestamp() AND {IS_HERE}
+               WHERE ends_at <= statement_timestamp()
                ORDER BY ends_at LIMIT %(limit)s)))
             AND link_id = ANY(%(link_ids)s)
             AND (state = 'waiting' AND due <= statement_timestamp()
@@ -124,7 +123,7 @@ LOCK_HEADS = Statement(
 
 # Nothing of it is decoded: for a round that is done again one by one.
 FIND_CANDIDATES = Statement(
-    f"""
+    """
     SELECT flight.message_id AS key, message.message_id, link.partner_id
     FROM msh_flight flight
     JOIN msh_outboundmessage message ON message.id = flight.message_id
@@ -135,7 +134,6 @@ FIND_CANDIDATES = Statement(
            AND (NOT flight.waits_turn OR conversation.state IN ('beginning', 'running'))
         OR flight.state = 'waiting' AND flight.due <= statement_timestamp()
         OR flight.ends_at <= statement_timestamp())
-      AND {LINK_IS_HERE}
     ORDER BY flight.message_id LIMIT %(limit)s
     """,
     Candidate,
@@ -152,7 +150,6 @@ LOCK_ONE = Statement(
     """,
     Key,
 )
-# Nothing of a partner that was moved. Asked with the lock: an export waits for who holds it.
 LOAD_ONE = Statement(
     f"""
     SELECT {_COLUMNS}
@@ -164,7 +161,6 @@ LOAD_ONE = Statement(
     WHERE link.partner_id = %(partner_id)s
       AND (%(agreement_id)s::bigint IS NULL OR message.agreement_id = %(agreement_id)s)
       AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
-      AND {LINK_IS_HERE}
     FOR NO KEY UPDATE OF message
     """,
     FlightRow,

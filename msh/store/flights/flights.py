@@ -84,8 +84,7 @@ class Flights:
         cls, partner_id: int, message_id: str, agreement_id: int | None = None
     ) -> tuple[Self, int | None]:
         """The flight of a message to this partner, or the message if it has ended; and its row id.
-        None for a MessageId that no flight had, or under another agreement, and for all of a
-        partner that was moved."""
+        None for a MessageId that no flight had, or under another agreement."""
         about = {"partner_id": partner_id, "message_id": message_id}
         _, rows = run(
             flight_sql.LOCK_ONE(**about), flight_sql.LOAD_ONE(**about, agreement_id=agreement_id)

@@ -4,14 +4,6 @@ from msh.store.engine import Order, Statement, Write
 
 from .rows import GateRow, HeldGate
 
-# Of a flight. The flights of a partner that was moved to another MSH stay, but end there. A value,
-# not a join: the flights are read by their index, and this is asked of those that are due.
-IS_HERE = """(SELECT partner.moved IS NULL
-        FROM msh_outboundlink of_flight JOIN partners_partner partner
-          ON partner.id = of_flight.partner_id
-        WHERE of_flight.id = msh_flight.link_id LIMIT 1)"""
-# The same of a link.
-LINK_IS_HERE = "(SELECT moved IS NULL FROM partners_partner WHERE id = link.partner_id LIMIT 1)"
 # Its maintenance window runs: the partner is not probed.
 IN_MAINTENANCE = """EXISTS (
         SELECT FROM msh_maintenancewindow
@@ -70,15 +62,14 @@ LOCK_BUSY_GATES = Statement(
         JOIN msh_outboundlink link ON link.id = busy.link_id
         WHERE (link.state <> 'suspended'
                OR (link.probe_due <= statement_timestamp() AND NOT {IN_MAINTENANCE}))
-          AND link.partner_id <> ALL(%(full)s)
-          AND {LINK_IS_HERE}),
+          AND link.partner_id <> ALL(%(full)s)),
     timed AS (
         (SELECT link_id FROM msh_flight
-         WHERE state = 'waiting' AND due <= statement_timestamp() AND {IS_HERE}
+         WHERE state = 'waiting' AND due <= statement_timestamp()
          ORDER BY due LIMIT %(limit)s)
         UNION ALL
         (SELECT link_id FROM msh_flight
-         WHERE ends_at <= statement_timestamp() AND {IS_HERE} ORDER BY ends_at LIMIT %(limit)s))
+         WHERE ends_at <= statement_timestamp() ORDER BY ends_at LIMIT %(limit)s))
     SELECT link.id, link.partner_id FROM msh_outboundlink link
     WHERE link.id IN (SELECT id FROM open UNION SELECT link_id FROM timed)
     ORDER BY link.id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED

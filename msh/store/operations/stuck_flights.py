@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from msh.store.engine import Statement, run
-from msh.store.flights.gate_sql import LINK_IS_HERE
 
 from .stuck_links import EVENT_TO_PARTNER, Unmoved
 
@@ -46,8 +45,7 @@ _UNMOVED = Statement(
         WHERE EXISTS (SELECT FROM msh_flight)
           AND (link.state <> 'suspended' OR link.suspended_for = 'operator')
           AND (waiting.id IS NOT NULL OR started.under_way > 0)
-          AND moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
-          AND {LINK_IS_HERE}),
+          AND moved.at < statement_timestamp() - %(seconds)s * interval '1 second'),
     counted AS MATERIALIZED (
         SELECT history_id FROM msh_statisticsprogress
         WHERE id = 1 AND up_to >= statement_timestamp() - %(seconds)s * interval '1 second')

@@ -12,7 +12,7 @@ from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import StuckSignal, Undelivered
 from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, FIRST_IN_ORDER, LEAP_TO_HEADS
 from msh.store.engine import Statement, run
-from msh.store.flights.gate_sql import IN_MAINTENANCE, LINK_IS_HERE
+from msh.store.flights.gate_sql import IN_MAINTENANCE
 from msh.store.sending.link_sql import Found
 
 
@@ -52,7 +52,7 @@ _PROBES = Statement(
     f"""
     SELECT link.partner_id
     FROM msh_outboundlink link
-    JOIN partners_partner partner ON partner.id = link.partner_id AND partner.moved IS NULL
+    JOIN partners_partner partner ON partner.id = link.partner_id
     WHERE link.state = 'suspended' AND link.in_flight_id IS NOT NULL
       AND link.suspended_for = ANY(%(kinds)s) AND partner.probe_interval > 0
       AND link.suspended_since + partner.probe_interval * interval '1 second'
@@ -107,7 +107,7 @@ _UNMOVED = Statement(
                         best_effort.submitted_at) AS since) work
     CROSS JOIN LATERAL (SELECT GREATEST(work.since, before.completed_at, event.at) AS at) moved
     WHERE (link.state <> 'suspended' OR link.suspended_for = '{OPERATOR}')
-      AND work.since IS NOT NULL AND {LINK_IS_HERE}
+      AND work.since IS NOT NULL
       AND moved.at < statement_timestamp() - %(seconds)s * interval '1 second'
     ORDER BY moved.at LIMIT %(limit)s
 """,
@@ -138,7 +138,7 @@ _UNDELIVERED = Statement(
         SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id LIMIT 1) link
     CROSS JOIN LATERAL (
         SELECT delivers FROM partners_partner
-        WHERE id = link.partner_id AND moved IS NULL LIMIT 1) partner
+        WHERE id = link.partner_id LIMIT 1) partner
     LEFT JOIN LATERAL (
         SELECT delivered_at FROM msh_inboundmessage
         WHERE link_id = head.link_id AND epoch = message.epoch
@@ -174,7 +174,7 @@ _PENDING = Statement(
            link.partner_id, signal.kind, signal.tries, signal.first_at, signal.last_detail
     FROM msh_signal signal JOIN msh_inboundlink link ON link.id = signal.link_id
     {_EVENT.format(Direction.IN)}
-    WHERE signal.pending > 0 AND signal.tries * 60 >= %(seconds)s AND {LINK_IS_HERE}
+    WHERE signal.pending > 0 AND signal.tries * 60 >= %(seconds)s
       AND GREATEST(signal.first_at, event.at)
           < statement_timestamp() - %(seconds)s * interval '1 second'
     ORDER BY link.partner_id, signal.first_at LIMIT %(limit)s

@@ -30,7 +30,7 @@ from . import ebms2_order, ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
 from .ebms2_order import find_place
 from .ebms2_sql import AgreementColumns, KeptAnswer
-from .pairs import inbound_link, require_not_moved
+from .pairs import inbound_link
 from .receiver_effects import history_call, payload_columns
 from .refusals import spend_refusal
 
@@ -162,7 +162,6 @@ def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -
         links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
         if links and rows:
             return Pair(found, links[0].id, rows[0], on_connection)
-        require_not_moved(partner.pk)
         inbound_link(partner.pk)
 
 

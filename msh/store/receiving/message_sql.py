@@ -50,12 +50,10 @@ class LastNumber:
     last_message_id: str
 
 
-# Nothing is taken from a partner that was moved. Asked with the lock: the export holds it.
 LOCK_LINK = Statement(
     """
     SELECT link.id FROM msh_inboundlink link
-    WHERE link.partner_id = %(partner_id)s AND NOT EXISTS (
-        SELECT FROM partners_partner WHERE id = link.partner_id AND moved IS NOT NULL)
+    WHERE link.partner_id = %(partner_id)s
     FOR NO KEY UPDATE OF link
     """,
     Key,

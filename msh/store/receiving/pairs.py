@@ -5,12 +5,10 @@ from datetime import datetime, timedelta
 
 from msh.models import InboundLink
 from msh.models.inbound import UNACKNOWLEDGED
-from msh.protocol.errors import MovedAway
 from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.message import ReceivedMessage
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.store.engine import Call, run
-from partners.models import Partner
 
 from . import message_sql
 from .message_sql import InboundRow
@@ -36,19 +34,11 @@ class Pair:
 
 
 def lock_pair(partner_id: int, message: ReceivedMessage) -> Pair:
-    """Raises MovedAway."""
     locked, rows = run(message_sql.LOCK_LINK(partner_id=partner_id), load_pair(partner_id, message))
     if not (locked and rows):
-        require_not_moved(partner_id)
         inbound_link(partner_id)
         return lock_pair(partner_id, message)
     return pair_of(partner_id, rows[0], message)
-
-
-def require_not_moved(partner_id: int) -> None:
-    """Raises MovedAway."""
-    if Partner.objects.filter(pk=partner_id, moved__isnull=False).exists():
-        raise MovedAway
 
 
 def inbound_link(partner_id: int) -> int:

@@ -8,9 +8,8 @@ from django.db import DEFAULT_DB_ALIAS
 from msh.store.engine import Statement, run
 from partners.models import Agreement, Partner
 
-_LEFT_OUT = {"contact", "phone", "notes", "moved"}
-"""Columns of a partner that no submission needs, and JSON, which only the ORM makes into values.
-The ORM reads them where they are asked for."""
+_LEFT_OUT = {"contact", "phone", "notes"}
+"""Columns of a partner that no submission needs. The ORM reads them where they are asked for."""
 _OF_AGREEMENT = [field.attname for field in Agreement._meta.concrete_fields]  # noqa: SLF001  public
 _OF_PARTNER = [
     field.attname

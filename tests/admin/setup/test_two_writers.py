@@ -18,7 +18,6 @@ from msh.models import AlertRecipient
 from msh.store.history import Actor
 from msh.store.operations.settings_log import lock_to_change
 from partners.models import Partner
-from tests.admin.setup.test_partner import form
 from tests.sessions import beside, meet, somebody_waits_for_us
 from tests.waiting import wait_until
 
@@ -39,24 +38,6 @@ def page_of(row: Model) -> str:
 
 def posting(client: Client, row: Model, data: Mapping[str, object]) -> Callable[[], Any]:
     return lambda: client.post(page_of(row), data)
-
-
-def test_a_partner_that_was_moved_meanwhile_stays_moved(
-    administrator: Client, partner: Partner
-) -> None:
-    """Or two MSHs would serve it."""
-    moved = {"to": "elsewhere", "accepts": True, "delivers": True}
-    rows = Partner.objects.filter(pk=partner.pk)
-
-    answer = meet(
-        lambda: rows.update(moved=moved, accepts=False, delivers=False),
-        posting(administrator, partner, form(contact="ann")),
-    )
-
-    assert answer.status_code == 302
-    assert rows.values_list("moved", "accepts", "delivers", "contact").get() == (
-        *(moved, False, False, "ann"),
-    )
 
 
 def test_a_log_in_while_a_user_is_saved_is_kept(administrator: Client) -> None:

@@ -5,16 +5,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import pytest
 from django.db import connection
 from django.db.models import Model
-from django.test import RequestFactory
 
-from msh.endpoint import usual
 from msh.flows.receiving import ebms2 as receiving
-from msh.flows.sending import answered
 from msh.models import InboundLink, InboundMessage, Signal
 from msh.store.receiving import ebms2_fast_path
 from msh.store.receiving.ebms2_sql import KnownRow
@@ -189,24 +185,3 @@ def test_message_that_has_to_refer_to_a_known_one_is_taken_under_the_lock(ebms2:
     Agreement.objects.filter(partner=ebms2).update(check_ref_to=True)
     assert statements(message(), 204) == 3  # what is remembered fails
     assert statements(message(ref_to_message_id=first.message_id), None) == 1
-
-
-def test_partner_that_is_moved_while_its_signal_is_taken_is_left_to_the_view(
-    ebms2: Partner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_answer = answered.take_answer
-
-    def moved(*arguments: Any, **named: Any) -> bool:
-        Partner.objects.filter(pk=ebms2.pk).update(moved={"to": "b", "export": "1"})
-        return take_answer(*arguments, **named)
-
-    monkeypatch.setattr(receiving, "take_answer", moved)
-    ack = acknowledgment("m1")
-    assert found()
-    request = RequestFactory().post(
-        "/ebxml/",
-        ack.body,
-        content_type=ack.content_type,
-        headers={"Authorization": "Bearer ebms2"},
-    )
-    assert usual.take(request.environ) is None

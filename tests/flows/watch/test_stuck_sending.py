@@ -16,7 +16,6 @@ from msh.models import (
 from msh.protocol.events import TransientErrorReceived
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.links import OutboundLinks
-from partners.models import Partner
 from tests.flows import byhand
 from tests.flows.watch.watching import ANN, LONG_AGO, age_history, let_pass, silent
 from tests.flows.world import World, make_world
@@ -106,15 +105,6 @@ def test_an_idle_link_with_an_old_queue_is_stuck(settings: Settings) -> None:
     OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
     assert watch.find_stuck() == 1
     assert "messages are queued, but none is in flight" in Incident.objects.get().detail
-
-
-def test_a_link_to_a_partner_that_was_moved_is_not_stuck(settings: Settings) -> None:
-    settings.MSH_STUCK_AFTER = 3600
-    world = make_world()
-    world.submit()
-    OutboundMessage.objects.update(submitted_at=timezone.now() - LONG_AGO)
-    Partner.objects.filter(pk=world.there.pk).update(moved={"to": "b"})
-    assert watch.find_stuck() == 0
 
 
 def test_a_link_that_an_operator_suspended_and_forgot_is_stuck(settings: Settings) -> None:

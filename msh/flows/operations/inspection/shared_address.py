@@ -13,7 +13,7 @@ def shared_address(partner: Partner) -> str:
     one MSH, and partners behind one gateway share its address. One statement."""
     here = normalised(partner.destination)
     written = Q(address__iexact=here) | Q(address__iexact=partner.destination)
-    others = Partner.objects.filter(Q(uri_normalised=here) | written, moved__isnull=True)
+    others = Partner.objects.filter(Q(uri_normalised=here) | written)
     others = others.exclude(pk=partner.pk).exclude(uri_normalised=normalised(partner.uri))
     found = [one for one in others.order_by("name") if here in _addresses(one)]
     if not found:

@@ -56,9 +56,8 @@ def replay(key: int, actor: Actor) -> None:
         raise NotPossible("The delivery was removed.")
     partner = delivery.message.link.partner
     if not partner.delivers:
-        where = f"; it was moved to {partner.moved['to']}: replay there" if partner.moved else ""
         raise NotPossible(
-            f"Deliveries of messages from {partner.name} are held{where or ': resume them first'}."
+            f"Deliveries of messages from {partner.name} are held: resume them first."
         )
     if is_full(delivery.consumer_id):
         raise NotYet(

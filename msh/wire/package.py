@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import Payload
@@ -66,13 +67,16 @@ def check_names(payloads: Sequence[Payload]) -> None:
 def content_digest(canonical: Iterable[bytes], contents: Iterable[tuple[str, bytes]]) -> bytes:
     """SHA-256 over what must be equal in every copy of a message (D45): canonical elements of
     its header, then Content-Type and bytes of each payload."""
+    parts = ((_normal_type(content_type), content) for content_type, content in contents)
+    return digest_of((*canonical, *chain.from_iterable(parts)))
+
+
+def digest_of(items: Iterable[bytes]) -> bytes:
+    """SHA-256 over items, each after its length."""
     digest = hashlib.sha256()
-    for item in canonical:
-        digest.update(b"%d:%b" % (len(item), item))
-    for content_type, content in contents:
-        name = _normal_type(content_type)
-        digest.update(b"%d:%b%d:" % (len(name), name, len(content)))
-        digest.update(content)
+    for item in items:
+        digest.update(b"%d:" % len(item))
+        digest.update(item)
     return digest.digest()
 
 

@@ -1,7 +1,8 @@
 """What happens to an ebMS message that was read and attributed: the checks in their order (EB-065).
 
 MIME, header and parties, then whether the message is known, then the agreement's terms and the
-TimeToLive, then Manifest and order, then our own limits. The first check that fails decides.
+TimeToLive, then Manifest and order, then our own limits. The first check that fails decides. Only a
+message that is known is answered whatever became of its MIME package on the way (EB-112).
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 
 from .agreement import Agreed, breaches, tolerated, wrong_parties
-from .message import Defect, Error, ReceivedMessage, errors_to_report
+from .message import Defect, Error, ReceivedMessage, damage, errors_to_report
 from .vocabulary import ErrorCode, OrderStatus, Stage
 
 _MESSAGE_DATA = "/SOAP:Envelope/SOAP:Header/eb:MessageHeader/eb:MessageData"
@@ -132,19 +133,26 @@ def _checked(
     """The ruling, if one can be made without order and limits; else the notes."""
     header = received.message.header
     defects = tolerated(received.defects, agreed)
-    early = tuple(one for one in defects if one.stage <= Stage.HEADER)
+    before_id = (Stage.MIME, Stage.HEADER) if event.known is Known.NO else (Stage.HEADER,)
+    early = tuple(one for one in defects if one.stage in before_id)
     errors = errors_to_report(early, agreed.lenient) or wrong_parties(
         agreed, header.from_party, header.to_party
     )
     if errors:
         return _refused(errors)
     if event.known is not Known.NO:
-        return _ruling(arrival.of_known(event))
+        return _ruling(arrival.of_known(event), _of_damaged_copy(defects, agreed))
     terms = (*breaches(received.message, agreed), *_unknown_reference(event))
     late = tuple(one for one in defects if one.stage > Stage.HEADER)
     if errors := _errors_of_new(received, agreed, event, terms, late):
         return _refused(errors)
     return (*received.notes, *_passed((*early, *terms, *late)))
+
+
+def _of_damaged_copy(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[str, ...]:
+    return tuple(
+        f"a copy is damaged: {one.error.description}" for one in damage(defects, agreed.lenient)
+    )[:1]
 
 
 def _unknown_reference(event: MessageArrived) -> tuple[Defect, ...]:
@@ -176,7 +184,10 @@ def _errors_of_new(
 
 
 def _refused(errors: tuple[Error, ...]) -> Ruling:
-    return Ruling((do.KeepRefusal(),), errors)
+    """Of a package that is damaged nobody knows what it was to hold: the next copy may be intact,
+    and is decided anew."""
+    damaged = errors[0].code == ErrorCode.MIME_PROBLEM
+    return Ruling(() if damaged else (do.KeepRefusal(),), errors)
 
 
 def _ruling(effects: Effects, notes: tuple[str, ...] = ()) -> Ruling:

@@ -27,6 +27,6 @@ class Unusable(ProtocolError):
     """
 
     def __init__(self, defects: tuple[Defect, ...], partial: PartialHeader) -> None:
-        super().__init__(defects[0].error.description)
-        self.defects = defects
+        self.defects = tuple(sorted(defects, key=lambda one: one.stage))  # EB-065
+        super().__init__(self.defects[0].error.description)
         self.partial = partial

@@ -23,6 +23,8 @@ from .vocabulary import (
 ERROR_LIMIT = 10
 """Errors in one ErrorList of ours (EB-056)."""
 LAST_SEQUENCE_NUMBER = 99_999_999
+IDENTITY_BYTES = 16
+"""Of each half of a `content_digest`."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
@@ -118,11 +120,14 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An entry of the Manifest. `content_id` is empty where `href` is no cid: (EB-049)."""
+    """An entry of the Manifest. `content_id` is empty where `href` is no cid: (EB-049). `role` and
+    `schemas` (location and version of each) are read only, to tell a copy by them (EB-101)."""
 
     href: str
     content_id: str = ""
     description: str = ""
+    role: str = ""
+    schemas: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_cid(self) -> bool:
@@ -181,9 +186,10 @@ class Defect:
 class ReceivedMessage:
     """A message as parsed, with whatever is wrong in it.
 
-    `content_digest` (32 bytes) is the same for every copy, whatever its boundary, encoding,
-    Timestamp or Signature (EB-101). `envelope` has the bytes as they came (EB-026). `notes` are
-    sentences for operators about what was taken leniently.
+    `content_digest` (32 bytes) is the same for every copy, however it is written and packed, and
+    whatever its Timestamp, TimeToLive or Signature (EB-101): IDENTITY_BYTES of what identifies it
+    in its envelope, then as many of its payloads. `envelope` has the bytes as they came (EB-026).
+    `notes` are sentences for operators about what was taken leniently.
     """
 
     message: Message
@@ -226,6 +232,31 @@ def errors_to_report(
     wrong = [each for each in defects if not (each.waivable and each.rule in lenient)]
     first = min((each.stage for each in wrong), default=None)
     return tuple(each.error for each in wrong if each.stage is first)[:ERROR_LIMIT]
+
+
+def damage(defects: tuple[Defect, ...], lenient: frozenset[str]) -> tuple[Defect, ...]:
+    """Why the payloads cannot be compared with those of another copy: a MIME package that does not
+    hold what its Manifest names, or cannot be decoded."""
+    return tuple(
+        each
+        for each in defects
+        if each.error.code == ErrorCode.MIME_PROBLEM
+        and not (each.waivable and each.rule in lenient)
+    )
+
+
+def is_copy(received: ReceivedMessage, digest: bytes, lenient: frozenset[str]) -> bool:
+    """Whether a message is the one that is remembered by this digest. If one of the two copies is
+    damaged, only the envelope can tell (EB-112)."""
+    kept = digest_to_keep(received, lenient)
+    compared = min(len(kept), len(digest))
+    return kept[:compared] == digest[:compared]
+
+
+def digest_to_keep(received: ReceivedMessage, lenient: frozenset[str]) -> bytes:
+    """What a message is known by: the first half of its content digest if it is damaged."""
+    damaged = damage(received.defects, lenient)
+    return received.content_digest[:IDENTITY_BYTES] if damaged else received.content_digest
 
 
 def highest_severity(errors: tuple[Error, ...]) -> Severity:

@@ -16,6 +16,7 @@ from msh.protocol.ebms.message import (
     PartialHeader,
     PartyId,
     ReceivedMessage,
+    digest_to_keep,
 )
 from msh.protocol.flight.arrival import MessageArrived
 from msh.protocol.kinds import IncidentKind
@@ -168,7 +169,7 @@ def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -
 def event_at(
     pair: Pair, received: ReceivedMessage, *, would_be_held: bool = False
 ) -> MessageArrived:
-    known = pair.known(received.content_digest)
+    known = pair.known(received)
     return event_of(
         received,
         known=known,
@@ -204,7 +205,7 @@ def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Ca
         yield from _calls_of(pair, effect, received)
     if ruling.errors and ruling.postponed is None:
         kept = any(isinstance(effect, do.KeepRefusal) for effect in ruling.effects)
-        digest = received.content_digest if kept else None
+        digest = digest_to_keep(received, pair.found.agreed.lenient) if kept else None
         about = (header.message_id, header.conversation_id)
         yield from error_calls(pair, *about, ruling.errors, ruling.code, digest)
     for note in ruling.notes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msh.models import SignalKind
 from msh.protocol.ebms import signals
 from msh.protocol.ebms.agreement import Agreed
-from msh.protocol.ebms.message import Error, Message
+from msh.protocol.ebms.message import Error, Message, ReceivedMessage, is_copy
 from msh.protocol.receiver import Known
 from msh.protocol.uri import host_of
 from msh.store.engine import Call
@@ -46,11 +46,12 @@ class Pair:
     def expires_at(self) -> datetime:
         return self.row.now + timedelta(seconds=max(self.found.horizon, SIGNAL_HORIZON))
 
-    def known(self, content_digest: bytes) -> Known:
+    def known(self, received: ReceivedMessage) -> Known:
         digest = self.row.refused_digest if self.row.known_id is None else self.row.known_digest
         if digest is None:
             return Known.NO
-        return Known.SAME if bytes(digest) == content_digest else Known.OTHER
+        copy = is_copy(received, bytes(digest), self.found.agreed.lenient)
+        return Known.SAME if copy else Known.OTHER
 
 
 def history(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:

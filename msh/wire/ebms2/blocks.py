@@ -173,7 +173,17 @@ def read_manifest(block: Block) -> Iterator[Reference]:
             sentence = "has no xlink:href"
             _report_manifest(reference, "EB-047", ErrorCode.VALUE_NOT_RECOGNIZED, sentence)
             continue
-        yield Reference(href, content_id, reference.description())
+        yield Reference(
+            href,
+            content_id,
+            reference.description(),
+            trimmed(reference.element.get(f"{{{XLINK}}}role", "")),
+            tuple(map(_schema, reference.blocks("Schema"))),
+        )
+
+
+def _schema(block: Block) -> tuple[str, str]:
+    return block.attribute("location", "EB-050"), block.attribute("version", "EB-050")
 
 
 def _report_manifest(block: Block, rule: str, code: str, sentence: str) -> None:

@@ -4,15 +4,21 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from msh.protocol.ebms.errors import NotAMessage
-from msh.protocol.ebms.message import Message, ReceivedMessage, Reference, SoapFault
+from msh.protocol.ebms.errors import NotAMessage, Unusable
+from msh.protocol.ebms.message import (
+    IDENTITY_BYTES,
+    Message,
+    ReceivedMessage,
+    Reference,
+    SoapFault,
+)
 from msh.protocol.ebms.outgoing import Outgoing, message_of
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.errors import Unreadable
 from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
 from msh.wire import mime, package
-from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
+from msh.wire.package import HEADER_LIMIT, check_size, digest_of, header_document
 from msh.wire.text import shown
 from msh.wire.values import cid
 
@@ -130,6 +136,9 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
         reading = read(envelope, findings)
     except NotAMessage:
         raise
+    except Unusable as problem:
+        Parts(parts, findings).check()  # it decides before the header (EB-065)
+        raise Unusable(tuple(findings.defects), problem.partial) from None
     except Unreadable as problem:
         status = problem.status if problem.status == 415 else 500
         raise NotAMessage(str(problem), status=status) from None
@@ -137,7 +146,8 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     return ReceivedMessage(
         reading.message,
         taken.payloads,
-        content_digest(reading.canonical, taken.contents),
+        digest_of((reading.identity,))[:IDENTITY_BYTES]
+        + digest_of(taken.contents)[:IDENTITY_BYTES],
         envelope,
         tuple(findings.defects),
         tuple(findings.notes),

@@ -17,10 +17,10 @@ from .elements import Findings
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Payloads, and what a digest of them is made of: of a part that cannot be decoded the bytes
-    as they came."""
+    as they came. Types do not count: a gateway may add a parameter."""
 
     payloads: tuple[Payload, ...]
-    contents: tuple[tuple[str, bytes], ...]
+    contents: tuple[bytes, ...]
 
 
 class Parts:
@@ -31,7 +31,7 @@ class Parts:
         self._left: dict[str, mime.Part] = {}
         self._nameless: set[str] = set()  # what we call parts that have no name of their own
         self._payloads: list[Payload] = []
-        self._contents: list[tuple[str, bytes]] = []
+        self._contents: list[bytes] = []
         names = {unquote(parts[0].content_id)}
         for position, part in enumerate(parts[1:], 1):
             name = _name(part)
@@ -43,6 +43,11 @@ class Parts:
             else:
                 names.add(content_id)
                 self._left[content_id] = part
+
+    def check(self) -> None:
+        """Report what cannot be decoded, of a message without a usable header."""
+        for content_id, part in self._left.items():
+            self._add(content_id, part, "")
 
     def take(self, references: Sequence[Reference]) -> Taken:
         """In the order of the Manifest; what it does not name comes last (EB-048)."""
@@ -74,9 +79,9 @@ class Parts:
             content = part.content()
         except ValueError as error:
             self._problem("EB-008", _location(content_id), f"cannot be decoded: {error}")
-            self._contents.append((part.content_type, part.body[part.start : part.end]))
+            self._contents.append(part.body[part.start : part.end])
         else:
-            self._contents.append((part.content_type, content))
+            self._contents.append(content)
             self._payloads.append(
                 Payload(content, part.content_type, content_id, description=description)
             )

@@ -1,19 +1,17 @@
 """Envelope to Message: lenient, and exact about what it refuses."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from lxml.etree import _Element
 
 from msh.protocol.ebms.errors import Unusable
 from msh.protocol.ebms.message import Message, MessageHeader
 from msh.protocol.ebms.vocabulary import ErrorCode, Kind, Stage
-from msh.wire import document
 
 from . import blocks
 from .elements import Block, Findings
 from .header import read_header
-from .names import BODY, HEADER, eb
+from .names import BODY, HEADER
 from .soap import Frame, read_frame
 
 _AT_MOST_ONCE = (
@@ -27,11 +25,10 @@ _AT_MOST_ONCE = (
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeReading:
-    """A message, and the canonical XML of what must be equal in every copy of it: MessageHeader
-    without Timestamp, and Manifest (EB-101)."""
+    """A message, and what of its envelope must be equal in every copy of it (EB-101)."""
 
     message: Message
-    canonical: tuple[bytes, bytes]
+    identity: bytes
 
 
 def read(envelope: bytes, findings: Findings) -> EnvelopeReading:
@@ -54,7 +51,7 @@ class _Reader:
         message = self._message(header)
         self._check_order(message)
         self._check_signal(message)
-        return EnvelopeReading(message, self._canonical(element))
+        return EnvelopeReading(message, _identity(message))
 
     def _check_places(self) -> None:
         """Each block where it belongs, as often as it may be there (EB-024)."""
@@ -127,13 +124,26 @@ class _Reader:
         if kind is Kind.STATUS_RESPONSE and message.status_response is None:
             self._add("EB-143", f"{BODY}/eb:StatusResponse", "is missing or unreadable")
 
-    def _canonical(self, header: _Element) -> tuple[bytes, bytes]:
-        manifest = self.frame.body_blocks.get("eb:Manifest", ())
-        for timestamp in header.findall(f"{eb('MessageData')}/{eb('Timestamp')}"):
-            data = timestamp.getparent()
-            if data is not None:  # pragma: no branch  it was found below it
-                data.remove(timestamp)
-        return (
-            document.canonical(header),
-            b"".join(map(document.canonical, manifest)),
-        )
+
+def _identity(message: Message) -> bytes:
+    """A sender that composes a retry anew has other prefixes, ids and times (EB-101)."""
+    header, order = message.header, message.order
+    parties = (
+        (sorted((one.type, one.value) for one in party.party_ids), party.role)
+        for party in (header.from_party, header.to_party)
+    )
+    manifest = (
+        (f"cid:{one.content_id}" if one.is_cid else one.href, one.role, one.schemas)
+        for one in message.manifest
+    )
+    items = (
+        *parties,
+        header.cpa_id,
+        header.conversation_id,
+        (header.service.type, header.service.value),
+        header.action,
+        header.ref_to_message_id,
+        order and (order.sequence_number, order.status),
+        *manifest,
+    )
+    return json.dumps(items).encode()

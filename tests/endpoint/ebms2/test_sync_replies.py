@@ -60,7 +60,7 @@ def test_message_error_is_the_answer_and_each_copy_gets_the_same(send: Send) -> 
     assert (second.status, second.body) == (200, first.body)
     assert first.error
     assert pending() == [0]
-    changed = answer_in(send(out.but(time_to_live="")))  # other content under a refused id
+    changed = answer_in(send(out.but(action="Cancel")))  # other content under a refused id
     assert changed.errors[0][0] == "Inconsistent"
 
 

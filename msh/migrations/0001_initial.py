@@ -785,7 +785,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('event_id', models.UUIDField(default=uuid.uuid4, unique=True)),
-                ('kind', models.CharField(choices=[('acknowledged', 'ACKNOWLEDGED'), ('suspended', 'SUSPENDED'), ('cancelled', 'CANCELLED'), ('delayed', 'DELAYED'), ('failed', 'FAILED'), ('warning', 'WARNING')], max_length=16)),
+                ('kind', models.CharField(choices=[('acknowledged', 'ACKNOWLEDGED'), ('suspended', 'SUSPENDED'), ('cancelled', 'CANCELLED'), ('delayed', 'DELAYED'), ('failed', 'FAILED'), ('warning', 'WARNING'), ('error', 'ERROR')], max_length=16)),
                 ('detail', models.TextField(blank=True)),
                 ('at', models.DateTimeField()),
                 ('due', models.DateTimeField()),

@@ -50,6 +50,8 @@ class PartyEventKind(StrEnum):
     or may not have arrived (EB-082)."""
     WARNING = "warning"
     """The partner warns about a message that it takes (EB-059)."""
+    ERROR = "error"
+    """The partner reports an Error about a message that it has acknowledged; its state stays."""
 
 
 class Verdict(StrEnum):

@@ -157,10 +157,21 @@ def acknowledgment(of: str, **fields: Any) -> Outgoing:
     return _signal("Acknowledgment", of, extra=acknowledgment_block(of), **fields)
 
 
+def error_list(
+    code: str = "Inconsistent",
+    severity: str = "Error",
+    description: str = "",
+    location: str = "",
+) -> str:
+    where = f' eb:location="{location}"' if location else ""
+    head = f'eb:errorCode="{code}" eb:severity="{severity}"{where}'
+    said = f'<eb:Description xml:lang="en">{escape(description)}</eb:Description>'
+    error = f"<eb:Error {head}>{said if description else ''}</eb:Error>"
+    return f'<eb:ErrorList {_BLOCK} eb:highestSeverity="{severity}">{error}</eb:ErrorList>'
+
+
 def message_error(of: str, code: str = "Inconsistent", **fields: Any) -> Outgoing:
-    error = f'<eb:Error eb:errorCode="{code}" eb:severity="Error"/>'
-    block = f'<eb:ErrorList {_BLOCK} eb:highestSeverity="Error">{error}</eb:ErrorList>'
-    return _signal("MessageError", of, extra=block, **fields)
+    return _signal("MessageError", of, extra=error_list(code), **fields)
 
 
 def ping(**fields: Any) -> Outgoing:

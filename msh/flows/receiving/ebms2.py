@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from msh import tracing
 from msh.allowance import questions
-from msh.flows.sending.answered import take_answer
+from msh.flows.sending.answered import take_answers
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -18,10 +18,9 @@ from msh.protocol.ebms.message import (
     PartialHeader,
     ReceivedMessage,
     errors_to_report,
-    reports_of,
 )
 from msh.protocol.ebms.services import about_and_said
-from msh.protocol.ebms.vocabulary import FaultCode, Kind, Stage
+from msh.protocol.ebms.vocabulary import FaultCode, Stage
 from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
@@ -70,7 +69,7 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     if header.kind.is_signal:
         found = find_usual(partner, header)
         return None if found is None else _take_signal(found, received)
-    if received.message.acknowledgments or not (accepted := accept_if_usual(partner, received)):
+    if received.message.answers or not (accepted := accept_if_usual(partner, received)):
         return None
     deliver = [WakeUp.DELIVER] if accepted.pushes else []
     wake_up(*deliver, signals=[accepted.signal_id])
@@ -167,10 +166,9 @@ def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...
 
 
 def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
-    """An Acknowledgment on it counts, whatever becomes of the message (EB-088)."""
+    """An Acknowledgment or ErrorList on it counts, whatever becomes of the message (EB-088)."""
     taken = ebms2.receive_message(found, received)
-    if received.message.acknowledgments:
-        _take_answer(found, received)
+    take_answers(found.partner.pk, found.agreement_id, received.message.answers)
     if taken.wait is not None:
         return Answer(_LATER, taken.refusal, wait=taken.wait)
     wake_up(
@@ -194,7 +192,7 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     if kind.asks:
         return _answer_question(found, received)
     if kind.answers:
-        _take_answer(found, received)
+        take_answers(found.partner.pk, found.agreement_id, received.message.answers)
     else:
         _note_reply(found, received.message)
     return Answer(TAKEN)
@@ -240,21 +238,6 @@ def _answer_question(found: Attribution, received: ReceivedMessage) -> Answer:
 
 
 def _about(message: Message) -> str:
-    """The MessageId that an answer is about, empty if it names none."""
-    return message.acknowledged or message.header.ref_to_message_id
-
-
-def _take_answer(found: Attribution, received: ReceivedMessage) -> None:
-    """What refers to no message that we sent under this agreement is noted only (EB-104)."""
-    message = received.message
-    about = _about(message)
-    taken = take_answer(
-        found.partner.pk,
-        found.agreement_id,
-        about,
-        acknowledged=bool(message.acknowledgments),
-        errors=reports_of(message.errors),
-    )
-    if not taken:
-        name = f"{Kind.MESSAGE_ERROR if message.errors else Kind.ACKNOWLEDGMENT}Received"
-        note(found.partner.pk, about, name, "refers to an unknown message")
+    """The MessageId that a signal is about, empty if it names none."""
+    named = (one.message_id for one in message.answers)
+    return next(named, message.header.ref_to_message_id)

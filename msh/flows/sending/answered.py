@@ -1,11 +1,15 @@
-"""What a partner answers to a message of ours that flies: its Acknowledgment, or Errors."""
+"""What a partner answers to a message of ours: its Acknowledgment, or Errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msh.flows.wake_up import wake_up_for_flights
-from msh.protocol.flight.answers import events_of
+from msh.protocol.ebms.message import AnswerTo, reports_of
+from msh.protocol.ebms.vocabulary import Kind
+from msh.protocol.flight.answers import events_of, text_of
 from msh.protocol.message import ErrorReport
 from msh.store.flights.flights import Flights
+from msh.store.receiving.refusals import note
+from msh.store.sending import best_effort
 from msh.store.transactions import short_transaction
 
 
@@ -21,16 +25,48 @@ def take_answer(
     caller has attributed the answer to this agreement of the partner.
 
     False, with nothing written, if no message of ours to this partner under this agreement has that
-    MessageId: then the answer counts for nothing (EB-086, EB-104). An Error wins over an
-    Acknowledgment beside it (EB-060); an answer to a message that has ended is counted or noted.
+    MessageId, or it is BestEffort and acknowledged: then the answer counts for nothing (EB-086,
+    EB-104). An Error wins over an Acknowledgment beside it (EB-060); an answer to a message that
+    has ended is counted or noted.
     """
     events = events_of(ref_to_message_id, errors, acknowledged=acknowledged)
+    about = (partner_id, agreement_id, ref_to_message_id)
     with short_transaction():
         flights, key = Flights.lock_one(partner_id, ref_to_message_id, agreement_id)
-        if key is None:
+        if key is not None:
+            for event in events:
+                flights.step(key, event)
+        elif not add_errors_of_best_effort(flights, *about, errors):
             return False
-        for event in events:
-            flights.step(key, event)
         flights.write(last=True)
     wake_up_for_flights(flights)
     return True
+
+
+def add_errors_of_best_effort(
+    flights: Flights,
+    partner_id: int,
+    agreement_id: int,
+    message_id: str,
+    errors: Sequence[ErrorReport],
+) -> bool:
+    """Have `flights` write what Errors about a BestEffort message ask for. False, with nothing to
+    be written, if there is none of this MessageId."""
+    about = (partner_id, agreement_id, message_id)
+    calls = best_effort.error_calls(*about, errors) if errors else []
+    for call in calls:
+        flights.add(call)
+    flights.notifies |= bool(calls)
+    return bool(calls)
+
+
+def take_answers(partner_id: int, agreement_id: int, answers: Iterable[AnswerTo]) -> None:
+    """All that a partner says in one message. What refers to no message of ours that may be
+    answered is noted only."""
+    for one in answers:
+        about = (partner_id, agreement_id, one.message_id)
+        errors = reports_of(one.errors)
+        if not take_answer(*about, acknowledged=one.acknowledged, errors=errors):
+            name = f"{Kind.MESSAGE_ERROR if errors else Kind.ACKNOWLEDGMENT}Received"
+            said = "; ".join(("refers to no message that it can be about", *map(text_of, errors)))
+            note(partner_id, one.message_id, name, said)

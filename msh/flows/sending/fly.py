@@ -9,8 +9,15 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from msh.flows.send_budget import SendBudget
+from msh.flows.sending.answered import add_errors_of_best_effort
 from msh.flows.sending.package import packaged
-from msh.flows.sending.transmit import GRACE, StoredBytesDamagedError, grace, why_unsendable
+from msh.flows.sending.transmit import (
+    ANSWER_LIMIT,
+    GRACE,
+    StoredBytesDamagedError,
+    grace,
+    why_unsendable,
+)
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
 from msh.protocol.ebms.agreement import WITH_RESPONSE
 from msh.protocol.events import (
@@ -30,8 +37,8 @@ from msh.store.receiving.refusals import answer_refused, noted
 from msh.transport.job import Job
 from msh.wire.dialect import dialect_named
 
-ANSWER_LIMIT = 1024 * 1024
-"""Bytes of an answer that is read, if it is a signal (EB-157)."""
+OF_BEST_EFFORT = 0
+"""The attempt of a message that does not fly, and of which only the answer is taken here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ def record(flights: Flights, ended: Iterable[Ended]) -> None:
     for one in ended:
         copy, result = one.copy, one.result
         _record_answer(flights, one)
+        if copy.attempt == OF_BEST_EFFORT:
+            continue
         flights.end_attempt(copy.key, copy.attempt, result)
         event = _event(copy, result)
         if copy.key in flights:
@@ -90,7 +99,11 @@ def record(flights: Flights, ended: Iterable[Ended]) -> None:
 
 def _record_answer(flights: Flights, one: Ended) -> None:
     copy = one.copy
-    if one.answers and copy.key not in flights:
+    if one.answers and copy.attempt == OF_BEST_EFFORT:
+        reports = [each.report for each in one.answers if isinstance(each, ErrorReceived)]
+        about = (copy.partner_id, copy.agreement_id, copy.message_id)
+        add_errors_of_best_effort(flights, *about, reports)
+    elif one.answers and copy.key not in flights:
         flights.load_ended(copy.partner_id, copy.message_id, copy.agreement_id)
     for event in one.answers if copy.key in flights else ():
         flights.step(copy.key, event)

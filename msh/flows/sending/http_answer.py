@@ -2,15 +2,19 @@
 Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
-from msh.flows.sending.fly import AnswerEvent, Ended, FlightCopy
+from msh.flows.sending.answered import take_answers
+from msh.flows.sending.fly import OF_BEST_EFFORT, AnswerEvent, Ended, FlightCopy
+from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
+    AnswerTo,
     ReceivedMessage,
     SoapFault,
     errors_to_report,
@@ -18,7 +22,11 @@ from msh.protocol.ebms.message import (
 )
 from msh.protocol.ebms.vocabulary import FaultCode, Kind
 from msh.protocol.errors import RefusedTooOften
+from msh.protocol.events import ErrorReceived
 from msh.protocol.flight.answers import events_of
+from msh.protocol.message import ErrorReport
+from msh.protocol.vocabulary import ErrorCode as InnerCode
+from msh.protocol.vocabulary import Severity
 from msh.store import capacity
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
@@ -37,11 +45,26 @@ class NotNowError(Exception):
 
 
 class _NotTakenError(Exception):
-    """Why an answer counts for nothing: an operator may want to know it."""
+    """Why an answer counts for nothing, but for the `events` beside it: an operator may want to
+    know it."""
+
+    def __init__(self, why: str, events: tuple[AnswerEvent, ...] = ()) -> None:
+        super().__init__(why)
+        self.events = events
 
 
 class _RefusedError(_NotTakenError):
     """It is about this message: an operator has to know it."""
+
+
+def answer_of_best_effort(one: Finished) -> Finished | None:
+    """The answer to a BestEffort message, as one that `ended_with` reads. How its attempt ended is
+    recorded without it."""
+    copy = one.job.key
+    if not (isinstance(copy, Copy) and copy.agreement_id and one.outcome.answer):
+        return None
+    about = (copy.key, copy.message_id, copy.partner_id, copy.agreement_id)
+    return one._replace(job=replace(one.job, key=FlightCopy(*about, OF_BEST_EFFORT)))
 
 
 def ended_with(one: Finished) -> Ended:
@@ -58,7 +81,8 @@ def ended_with(one: Finished) -> Ended:
     try:
         return _read(copy, bare, *result.answer)
     except _NotTakenError as why:
-        return Ended(copy, bare, note=str(why), refused=isinstance(why, _RefusedError))
+        refused = isinstance(why, _RefusedError)
+        return Ended(copy, bare, why.events, note=str(why), refused=refused)
     except Exception as error:
         if capacity.is_gone(error):
             raise
@@ -77,7 +101,8 @@ def _read(copy: FlightCopy, result: AttemptResult, content_type: str, body: byte
     except Unusable as problem:
         raise _NotTakenError(f"the answer has no usable MessageHeader: {problem}") from None
     if isinstance(read, SoapFault):
-        return Ended(copy, _after_fault(copy, result, read))
+        ended = _after_fault(copy, result, read)
+        return Ended(copy, ended, _of_fault(copy, ended))
     return Ended(copy, result, _events(copy, read))
 
 
@@ -89,19 +114,34 @@ def _after_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> A
     return replace(result, outcome=outcome, detail=detail)
 
 
+def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[AnswerEvent, ...]:
+    """The one attempt of a BestEffort message is recorded without the Fault."""
+    if copy.attempt != OF_BEST_EFFORT:
+        return ()
+    report = ErrorReport(InnerCode.UNKNOWN, Severity.HARD_ERROR, description=result.detail)
+    return (ErrorReceived(copy.message_id, report),)
+
+
 def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
     """A signal counts if it is about this message and of its agreement (EB-070)."""
     message = received.message
     if message.header.kind is Kind.BUSINESS:
         return _take_message(copy, received)
-    about = message.acknowledged or message.header.ref_to_message_id
     if not message.header.kind.answers:
         raise _NotTakenError(f"a {message.header.kind} in an answer is not supported")
-    if about != copy.message_id:
-        raise _NotTakenError(f"the answer is about message {about}")
+    about = [one.message_id for one in message.answers] or [message.header.ref_to_message_id]
+    if about != [copy.message_id]:
+        raise _NotTakenError(f"the answer is about message {about[0]}")
     _check_signal(copy, _found(copy, received), received)
-    reports = reports_of(message.errors)
-    return events_of(about, reports, acknowledged=bool(message.acknowledgments))
+    return _events_of(copy, message.answers)
+
+
+def _events_of(copy: FlightCopy, answers: Iterable[AnswerTo]) -> tuple[AnswerEvent, ...]:
+    for one in answers:
+        if one.message_id == copy.message_id:
+            reports = reports_of(one.errors)
+            return events_of(one.message_id, reports, acknowledged=one.acknowledged)
+    return ()
 
 
 def _found(copy: FlightCopy, received: ReceivedMessage) -> Attribution:
@@ -114,22 +154,25 @@ def _found(copy: FlightCopy, received: ReceivedMessage) -> Attribution:
 
 
 def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
-    """As one that comes by a POST of its own, and answered by one, with SyncReply or without. An
-    Acknowledgment on it counts, if it is of this message (EB-072)."""
+    """As one that comes by a POST of its own, and answered by one, with SyncReply or without. What
+    it says of messages of ours counts whatever becomes of it, what it says of this one by the round
+    that records its attempt (EB-072, EB-088)."""
     found = _found(copy, received)
+    answers = received.message.answers
+    is_ours = found.agreement_id == copy.agreement_id
+    events = _events_of(copy, answers) if is_ours else ()
     anyhow = replace(found, agreed=replace(found.agreed, sync_reply=ANY_SYNC))
     try:
         taken = ebms2.receive_message(anyhow, received)
+        why = taken.refusal if taken.wait is not None else ""
     except RefusedTooOften:
-        raise _NotTakenError(
-            "the message in the answer is refused, because too many were refused"
-        ) from None
-    if taken.wait is not None:
-        raise _NotTakenError(f"the message in the answer is not accepted now: {taken.refusal}")
-    wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if taken.accepted else []))
-    is_ack = received.message.acknowledged == copy.message_id
-    counts = is_ack and found.agreement_id == copy.agreement_id
-    return events_of(copy.message_id, (), acknowledged=True) if counts else ()
+        taken, why = None, "too many were refused"
+    others = (one for one in answers if not (is_ours and one.message_id == copy.message_id))
+    take_answers(copy.partner_id, found.agreement_id, others)
+    if why:
+        raise _NotTakenError(f"the message in the answer is not accepted now: {why}", events)
+    wake_up(WakeUp.TRANSMIT, *([WakeUp.DELIVER] if taken and taken.accepted else []))
+    return events
 
 
 def _check_signal(copy: FlightCopy, found: Attribution, received: ReceivedMessage) -> None:

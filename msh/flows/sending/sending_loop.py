@@ -21,6 +21,7 @@ from msh.flows.sending import (
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.sending.fly import FlightCopy
 from msh.flows.sending.gathering import Served
+from msh.flows.sending.http_answer import answer_of_best_effort
 from msh.flows.sending.outcomes import Outcomes
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
 from msh.flows.worker_loop import WorkerLoop
@@ -73,6 +74,8 @@ class SendingLoop(WorkerLoop):
             return False
         if self._promised.lapses(event):
             return True
+        if answered := answer_of_best_effort(event):
+            self._landed.append(answered)
         now = time.monotonic()
         self._unrecorded.hold(event, now)
         self._served.note(event.job.partner_id, now)

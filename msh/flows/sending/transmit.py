@@ -40,14 +40,20 @@ GRACE = 5.0
 """Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
 
 
+ANSWER_LIMIT = 1024 * 1024
+"""Bytes of an answer that is read, if it is a signal (EB-157)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Which copy a job transmits. `attempt` is None for BestEffort."""
+    """Which copy a job transmits. `attempt` is None for BestEffort. `agreement_id`: what its
+    partner answers on the connection is read."""
 
     key: int
     message_id: str
     partner_id: int
     attempt: int | None
+    agreement_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +203,7 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
     content_type, body = dialect.content_type(row.boundary, bool(parts)), b"".join((head, *parts))
     links.store_head(row.id, head, hashlib.sha256(body).digest())
     return Job(
-        key=Copy(row.id, row.message_id, row.partner_id, None),
+        key=Copy(row.id, row.message_id, row.partner_id, None, row.agreement_id),
         partner_id=row.partner_id,
         url=partner.destination,
         content_type=content_type,
@@ -207,6 +213,7 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
         not_after=time.monotonic() + grace(deadline),
         sender=partner.our_uri or row.identity.uri,
         headers=dialect.headers_of(row),
+        answer_limit=ANSWER_LIMIT,
     )
 
 

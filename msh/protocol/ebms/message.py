@@ -145,6 +145,15 @@ class StatusResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTo:
+    """What a partner says of one message of ours. `message_id` is empty if it does not name it."""
+
+    message_id: str
+    acknowledged: bool
+    errors: tuple[Error, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message of any kind. An Acknowledgment may stand on a business message (EB-088), and an
     ErrorList beside an Acknowledgment (EB-060)."""
@@ -163,12 +172,23 @@ class Message:
     """Whether a ds:Signature stands in the header. Nothing is verified here."""
 
     @property
-    def acknowledged(self) -> str:
-        """The MessageId that it acknowledges, empty if none: the one of the header decides, the
-        one in the block stands for it where a peer leaves it out (EB-086)."""
-        if not self.acknowledgments:
-            return ""
-        return self.header.ref_to_message_id or self.acknowledgments[0].ref_to_message_id
+    def answers(self) -> tuple["AnswerTo", ...]:
+        """What it says of messages of ours, of each once. Of a signal the header decides which one
+        it is about, and a block stands for it where a peer leaves it out. On a message of a
+        business the header names what the business refers to: each block decides for itself
+        (EB-086, EB-088)."""
+        header_ref = self.header.ref_to_message_id
+        named = [one.ref_to_message_id for one in self.acknowledgments]
+        if self.header.kind.is_signal:
+            about = header_ref or next(filter(None, named), "")
+            answer = AnswerTo(about, bool(named), self.errors)
+            return (answer,) if named or self.errors else ()
+        acknowledged = [one or header_ref for one in named]
+        about_errors = [header_ref] if self.errors else []
+        return tuple(
+            AnswerTo(one, one in acknowledged, self.errors if one == header_ref else ())
+            for one in dict.fromkeys((*acknowledged, *about_errors))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,9 +157,7 @@ def _to(handler: _Handler, *targets: FlightState) -> _Cell:
 
 _SAME = {state: Cell(stay, (state,)) for state in FlightState}
 _GONE = {state.value: _SAME[state] for state in (ACKNOWLEDGED, FAILED, CANCELLED)}
-_NOTED = {
-    state.value: _to(answers.note_error, state) for state in (ACKNOWLEDGED, FAILED, CANCELLED)
-}
+_NOTED = {state.value: _to(answers.note_error, state) for state in (FAILED, CANCELLED)}
 _FAILED_AGAIN = {"failed": _to(operators.send_again, READY)}
 
 _ROWS: dict[type, _Row] = {
@@ -204,6 +202,7 @@ _ROWS: dict[type, _Row] = {
         _to(answers.fail_for_error, READY, FAILED),
         _to(answers.fail_for_error, WAITING, FAILED),
         _to(answers.fail_for_error, HELD, FAILED),
+        acknowledged=_to(answers.tell_after_acknowledgment, ACKNOWLEDGED),
         **_NOTED,
     ),
     on.OperatorSuspended: _row(_to(operators.suspend, HELD), _to(operators.suspend, HELD)),

@@ -67,9 +67,47 @@ def note_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Outcom
     return flight, (_noted(flight, event.report)[0],)
 
 
+def tell_after_acknowledgment(flight: Flight, event: on.ErrorReceived, now: datetime) -> Outcome:
+    """An intermediary acknowledges, and reports later what its next hop did. What is acknowledged
+    stays so."""
+    message_id, report = flight.message_id, event.report
+    note, text = _noted(flight, report)
+    if report.severity is Severity.WARNING:
+        return flight, (note, do.NotifyFromParty(PartyEventKind.WARNING, message_id, text))
+    return flight, (
+        note,
+        do.OpenIncident(
+            IncidentKind.ERROR_RECEIVED, message_id, f"after its Acknowledgment: {text}"
+        ),
+        do.NotifyFromParty(PartyEventKind.ERROR, message_id, text),
+    )
+
+
+def after_error_of_best_effort(
+    message_id: str, report: ErrorReport, *, is_open: bool
+) -> tuple[do.Fail | do.OpenIncident | do.NotifyFromParty | do.Note, ...]:
+    """What an Error about a BestEffort message asks for. `is_open`: it is on its way, or sent."""
+    text = text_of(report)
+    if report.severity is Severity.WARNING:
+        warned = do.NotifyFromParty(PartyEventKind.WARNING, message_id, text)
+        return do.Note(message_id, f"{report.severity} {text}"), warned
+    if not is_open:
+        return (do.Note(message_id, f"{report.severity} {text}"),)
+    return (
+        do.Fail(message_id, _code(report), report.severity, _text(report)),
+        do.OpenIncident(IncidentKind.ERROR_RECEIVED, message_id, text),
+        do.NotifyFromParty(PartyEventKind.FAILED, message_id, text),
+    )
+
+
 def _noted(flight: Flight, report: ErrorReport) -> tuple[do.Note, str]:
-    text = f"{_code(report)}: {_text(report)}"
+    text = text_of(report)
     return do.Note(flight.message_id, f"{report.severity} {text}"), text
+
+
+def text_of(report: ErrorReport) -> str:
+    """Code, description and location, as people are told."""
+    return f"{_code(report)}: {_text(report)}"
 
 
 def _code(report: ErrorReport) -> str:

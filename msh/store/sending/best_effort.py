@@ -1,17 +1,22 @@
 """BestEffort messages from claim to end: one attempt each, outside the order of the link."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msh.protocol import effects as do
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.flight.answers import after_error_of_best_effort
 from msh.protocol.kinds import PartyEventKind
+from msh.protocol.message import ErrorReport
 from msh.store import history
 from msh.store.clock import CLOCK
 from msh.store.engine import Call, run
 from msh.store.history import HistoryRow
+from msh.store.incidents import NewIncident, open_incident
 
 from . import best_effort_sql, message_sql, party_events
+from .best_effort_sql import KeyAndState
 from .links import end_attempt
 
 
@@ -35,8 +40,11 @@ def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
     by_key = {one.key: one for one in ended}
     if not by_key:
         return
-    rows, (clock,) = run(best_effort_sql.LOCK_IN_FLIGHT(keys=list(by_key)), CLOCK())
-    calls = [call for row in rows for call in end_calls(by_key[row.id], clock.now)]
+    rows, (clock,) = run(best_effort_sql.LOCK_UNDER_WAY(keys=list(by_key)), CLOCK())
+    calls: list[Call[object]] = []
+    for row in rows:
+        end = end_calls if row.state == "in_flight" else _attempt_calls
+        calls += end(by_key[row.id], clock.now)
     if calls:
         run(*calls)
 
@@ -56,8 +64,52 @@ def end_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
         at=now,
     )
     calls: list[Call[object]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
-    if one.result is not None:
-        calls.append(end_attempt(one.key, 1, one.result, now))
+    calls += _attempt_calls(one, now)
     if not transmitted:
         calls.append(party_events.insert_event(one.key, PartyEventKind.FAILED, detail, now))
     return [*calls, history.insert(row)]
+
+
+def _attempt_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
+    return [] if one.result is None else [end_attempt(one.key, 1, one.result, now)]
+
+
+def error_calls(
+    partner_id: int, agreement_id: int, message_id: str, errors: Iterable[ErrorReport]
+) -> list[Call[object]]:
+    """What Errors write that the partner reports about a BestEffort message, which is locked here;
+    nothing if there is none of this MessageId."""
+    about = {"partner_id": partner_id, "agreement_id": agreement_id, "message_id": message_id}
+    rows, (clock,) = run(best_effort_sql.LOCK_ANSWERED(**about), CLOCK())
+    calls: list[Call[object]] = []
+    for row in rows:
+        is_open = row.state in ("in_flight", "sent")
+        for report in errors:
+            effects = after_error_of_best_effort(message_id, report, is_open=is_open)
+            is_open = is_open and not any(isinstance(one, do.Fail) for one in effects)
+            for effect in effects:
+                calls += _calls_of(effect, row, partner_id, clock.now)
+    return calls
+
+
+def _calls_of(
+    effect: do.Fail | do.OpenIncident | do.NotifyFromParty | do.Note,
+    row: KeyAndState,
+    partner_id: int,
+    now: datetime,
+) -> list[Call[object]]:
+    message_id = effect.message_id
+    happened = HistoryRow(partner_id, "out", "ErrorReceived", message_id, at=now)
+    match effect:
+        case do.Fail():
+            detail = f"{effect.severity}: {effect.code}: {effect.detail}"
+            failed = replace(happened, from_state=row.state, to_state="failed", detail=detail)
+            complete = message_sql.COMPLETE(key=row.id, state="failed", at=now)
+            return [complete, history.insert(failed)]
+        case do.OpenIncident():
+            new = NewIncident(partner_id, "out", effect.kind, message_id, effect.detail, now)
+            return [open_incident(new)]
+        case do.NotifyFromParty():
+            return [party_events.insert_event(row.id, effect.kind, effect.detail, now)]
+        case do.Note():
+            return [history.insert_or_count(replace(happened, detail=effect.detail))]

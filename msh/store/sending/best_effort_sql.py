@@ -26,11 +26,17 @@ class LostMessage:
     partner_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeyAndState:
+    id: int
+    state: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestEffortRow(CopyRow):
-    """With what only some dialects write. No answer on the connection is asked for: it would not be
-    read."""
+    """With what only some dialects write. No answer on the connection is asked for."""
 
+    agreement_id: int
     dialect: str
     our_role: str
     their_role: str
@@ -46,9 +52,9 @@ LOAD_BEST_EFFORT = Statement(
         "msh_outboundmessage message",
         "message.id = ANY(%(ids)s)",
         """
-           agreement.dialect, message.from_role AS our_role, message.to_role AS their_role,
-           message.service_type, agreement.ack, agreement.eliminates, 'none' AS sync_reply,
-           agreement.soap_action,
+           agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
+           message.to_role AS their_role, message.service_type, agreement.ack,
+           agreement.eliminates, 'none' AS sync_reply, agreement.soap_action,
         """,
     ),
     BestEffortRow,
@@ -136,11 +142,26 @@ LOCK_LOST = Statement(
     LostMessage,
 )
 
-LOCK_IN_FLIGHT = Statement(
+# An Error of the partner may come before the attempt is recorded.
+LOCK_UNDER_WAY = Statement(
     """
-    SELECT message.id FROM msh_outboundmessage message
-    WHERE message.id = ANY(%(keys)s) AND message.state = 'in_flight' AND semantics = 'BestEffort'
+    SELECT message.id, message.state FROM msh_outboundmessage message
+    WHERE message.id = ANY(%(keys)s) AND message.state IN ('in_flight', 'failed')
+      AND semantics = 'BestEffort'
     ORDER BY id FOR NO KEY UPDATE
     """,
-    Key,
+    KeyAndState,
+)
+
+LOCK_ANSWERED = Statement(
+    """
+    SELECT message.id, message.state
+    FROM msh_outboundlink link JOIN msh_outboundmessage message ON message.link_id = link.id
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s
+      AND message.agreement_id = %(agreement_id)s AND agreement.dialect <> 'trp'
+      AND message.semantics = 'BestEffort' AND message.state <> 'queued'
+    FOR NO KEY UPDATE OF message
+    """,
+    KeyAndState,
 )

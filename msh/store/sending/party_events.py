@@ -6,6 +6,7 @@ from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Now
 
 from msh.models import PartyEvent
+from msh.protocol.kinds import PartyEventKind
 from msh.store.engine import Call, Order, Write
 
 INSERT = Write(
@@ -17,8 +18,23 @@ INSERT = Write(
 )
 
 
+# A partner may repeat what it says as often as it likes.
+INSERT_ONCE = Write(
+    """
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
+    SELECT gen_random_uuid(), %(key)s, %(kind)s::varchar, %(detail)s::text, %(at)s, %(at)s
+    WHERE NOT EXISTS (
+        SELECT FROM msh_partyevent
+        WHERE message_id = %(key)s AND kind = %(kind)s::varchar AND detail = %(detail)s::text)
+""",
+    order=Order.EVENT,
+)
+_ONCE = (PartyEventKind.WARNING, PartyEventKind.ERROR)
+
+
 def insert_event(key: int, kind: str, detail: str, at: datetime) -> Call[None]:
-    return INSERT(key=key, kind=kind, detail=detail, at=at)
+    insert = INSERT_ONCE if kind in _ONCE else INSERT
+    return insert(key=key, kind=kind, detail=detail, at=at)
 
 
 def find_due(limit: int) -> list[int]:

@@ -95,15 +95,16 @@ def read_order(block: Block) -> MessageOrder | None:
 
 
 def read_acknowledgments(blocks: Iterable[Block]) -> tuple[Acknowledgment, ...]:
-    found: dict[Actor, Acknowledgment] = {}
+    """All of them, two for one actor too: each is about a message of its own (EB-088)."""
+    found: list[Acknowledgment] = []
     for block in blocks:
         block.check_frame()
         actor = _actor(block)
-        if actor in found:
+        if any(one.actor is actor for one in found):
             _report_twice(block)
-        elif actor is not None:
-            found[actor] = _acknowledgment(block, actor)
-    return tuple(found.values())
+        if actor is not None:
+            found.append(_acknowledgment(block, actor))
+    return tuple(found)
 
 
 def _acknowledgment(block: Block, actor: Actor) -> Acknowledgment:

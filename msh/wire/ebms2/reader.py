@@ -115,7 +115,8 @@ class _Reader:
     def _check_signal(self, message: Message) -> None:
         """Whether a signal has what it is about. None of it is ever answered (EB-062)."""
         kind = message.header.kind
-        if kind is Kind.ACKNOWLEDGMENT and not message.acknowledged:
+        acknowledges = any(one.acknowledged and one.message_id for one in message.answers)
+        if kind is Kind.ACKNOWLEDGMENT and not acknowledges:
             self._add("EB-086", f"{HEADER}/eb:Acknowledgment", "is missing, or names no message")
         if kind is Kind.MESSAGE_ERROR and not (message.errors and message.header.ref_to_message_id):
             self._add("EB-061", f"{HEADER}/eb:ErrorList", "is missing, or names no message")

@@ -20,6 +20,12 @@ ACKED = do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m7")
 RECEIVED = IncidentKind.ERROR_RECEIVED
 AT_ACTION = "unknown Action (at //eb:Action)"
 NOTED = becomes(do.Note("m7", f"HardError ValueNotRecognized: {AT_ACTION}"))
+AFTER = "after its Acknowledgment: "
+LATE = becomes(
+    do.Note("m7", f"HardError ValueNotRecognized: {AT_ACTION}"),
+    do.OpenIncident(RECEIVED, "m7", f"{AFTER}ValueNotRecognized: {AT_ACTION}"),
+    do.NotifyFromParty(PartyEventKind.ERROR, "m7", f"ValueNotRecognized: {AT_ACTION}"),
+)
 WARNED = do.Note("m7", "Warning Inconsistent: odd")
 TOLD = do.NotifyFromParty(PartyEventKind.WARNING, "m7", "Inconsistent: odd")
 DONE = {"state": FlightState.ACKNOWLEDGED, **LANDS}
@@ -53,7 +59,7 @@ ANSWERS = (
             ready=fails(RECEIVED, AT_ACTION, "ValueNotRecognized"),
             waiting=fails(RECEIVED, AT_ACTION, "ValueNotRecognized"),
             held=fails_held(RECEIVED, AT_ACTION, "ValueNotRecognized"),
-            acknowledged=NOTED,
+            acknowledged=LATE,
             failed=NOTED,
             cancelled=NOTED,
         ),
@@ -66,7 +72,11 @@ ANSWERS = (
             ready=fails(RECEIVED, "no such patient", "NHS:200"),
             waiting=fails(RECEIVED, "no such patient", "NHS:200"),
             held=fails_held(RECEIVED, "no such patient", "NHS:200"),
-            acknowledged=becomes(do.Note("m7", "HardError NHS:200: no such patient")),
+            acknowledged=becomes(
+                do.Note("m7", "HardError NHS:200: no such patient"),
+                do.OpenIncident(RECEIVED, "m7", f"{AFTER}NHS:200: no such patient"),
+                do.NotifyFromParty(PartyEventKind.ERROR, "m7", "NHS:200: no such patient"),
+            ),
             failed=becomes(do.Note("m7", "HardError NHS:200: no such patient")),
             cancelled=becomes(do.Note("m7", "HardError NHS:200: no such patient")),
         ),
@@ -79,7 +89,7 @@ ANSWERS = (
             ready=becomes(WARNED, TOLD),
             waiting=becomes(WARNED, TOLD),
             held=becomes(WARNED, TOLD),
-            acknowledged=becomes(WARNED),
+            acknowledged=becomes(WARNED, TOLD),
             failed=becomes(WARNED),
             cancelled=becomes(WARNED),
         ),

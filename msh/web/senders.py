@@ -21,7 +21,7 @@ from msh.store.receiving.senders import (
     find_senders_by_network,
     remembered_sender,
 )
-from msh.wire.dialect import Dialect, dialect_of
+from msh.wire.dialect import dialect_by_network
 
 from .limits import CONSOLE_BODY_LIMIT, UNKNOWN_BODY_LIMIT
 
@@ -92,12 +92,11 @@ def may_be_known(environ: Environ) -> bool:
     """Whether it is worth asking the database."""
     path = environ["PATH_INFO"]
     header = "HTTP_AUTHORIZATION" if is_partner(path) or is_api(path) else "HTTP_COOKIE"
-    return bool(environ.get(header)) or (is_partner(path) and _dialect(environ).by_network)
+    return bool(environ.get(header)) or (is_partner(path) and _by_network(environ))
 
 
-def _dialect(environ: Environ) -> Dialect:
-    """As far as it is known without the body."""
-    return dialect_of(environ.get("CONTENT_TYPE", ""), b"")
+def _by_network(environ: Environ) -> bool:
+    return dialect_by_network(environ.get("CONTENT_TYPE", "")) is not None
 
 
 def find(environ: Environ) -> Admission | None:

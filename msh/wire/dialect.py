@@ -42,7 +42,8 @@ def _no_headers(outgoing: Outgoing) -> Headers:
 class Dialect:
     """`name` is that of an agreement's dialect.
 
-    `knows` says of Content-Type and body of a request whether it is in this dialect.
+    `knows` says of Content-Type and body of a request whether it is in this dialect, `may_know`
+    whether it can be, as far as its Content-Type says.
     `content_type` gives that of a message with this boundary, with payloads or without,
     `compose_parts` the wire form of its payloads. `compose_head` gives what stands before these in
     a message that has a flight, or all of it, from the end of its TimeToLive, the time and its
@@ -56,6 +57,7 @@ class Dialect:
 
     name: str
     knows: Callable[[str, bytes], bool]
+    may_know: Callable[[str], bool]
     content_type: Callable[[str, bool], str]
     compose_parts: Callable[[Sequence[Payload], str], list[bytes]]
     names_payloads: Callable[[bytes], bool]
@@ -66,7 +68,7 @@ class Dialect:
     by_network: bool = False
 
 
-def _knows_any(content_type: str, body: bytes) -> bool:
+def _knows_any(content_type: str, body: bytes = b"") -> bool:
     """It refuses what no dialect knows."""
     return True
 
@@ -124,6 +126,7 @@ _FAULTS = {
 EBMS2 = Dialect(
     "ebms2",
     ebms2.knows,
+    ebms2.may_know,
     _ebms2_content_type,
     ebms2.compose_parts,
     ebms2.names_payloads,
@@ -133,7 +136,15 @@ EBMS2 = Dialect(
     _soap_action,
     by_network=True,
 )
-TRP = Dialect("trp", _knows_any, _trp_content_type, compose_parts, _trp_names_payloads, _no_entity)
+TRP = Dialect(
+    "trp",
+    _knows_any,
+    _knows_any,
+    _trp_content_type,
+    compose_parts,
+    _trp_names_payloads,
+    _no_entity,
+)
 
 _DIALECTS = (EBMS2, TRP)
 _BY_NAME = {one.name: one for one in _DIALECTS}
@@ -142,6 +153,12 @@ _BY_NAME = {one.name: one for one in _DIALECTS}
 def dialect_of(content_type: str, body: bytes) -> Dialect:
     """The dialect of a request."""
     return next(one for one in _DIALECTS if one.knows(content_type, body))
+
+
+def dialect_by_network(content_type: str) -> Dialect | None:
+    """The dialect in which a request of this Content-Type may come from a partner that is known by
+    its network. Which one it is in is decided by `dialect_of`, when its body is there."""
+    return next((one for one in _DIALECTS if one.by_network and one.may_know(content_type)), None)
 
 
 def dialect_named(name: str) -> Dialect:

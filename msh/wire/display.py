@@ -7,7 +7,7 @@ from encodings.aliases import aliases
 from lxml import etree
 
 from . import mime
-from .document import MARKUP_LIMIT, hardened, too_deep
+from .document import MARKUP_LIMIT, declared_charset, hardened, too_deep
 
 _PARSER = hardened(drops_remarks=False)
 
@@ -27,9 +27,12 @@ unpack without a limit (bz2) or need time in the square of the length (punycode)
 
 
 def as_text(content_type: str, content: bytes, limit: int) -> str | None:
-    """The first `limit` bytes in the charset that the content type names, UTF-8 without; None if
-    they are no text in it, or it is none that is decoded here."""
-    charset = codec_of(mime.media_type(content_type).parameters.get("charset", "utf-8"))
+    """The first `limit` bytes in the charset that the content type names, without one in that which
+    an XML document declares, or UTF-8; None if they are no text in it, or it is none that is
+    decoded here."""
+    media = mime.media_type(content_type)
+    declared = declared_charset(content) if media.name.endswith("xml") else ""
+    charset = codec_of(media.parameters.get("charset", declared or "utf-8"))
     if charset not in CHARSETS:
         return None
     try:

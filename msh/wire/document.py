@@ -1,5 +1,6 @@
 """Bytes to an XML element, hardened: whatever a peer sends, time and memory stay bounded."""
 
+import codecs
 import re
 
 from lxml import etree
@@ -17,6 +18,24 @@ _BOM = b"\xef\xbb\xbf"
 # `encoding` of the XML declaration, which may stand at the very beginning only.
 DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
 _UTF_8 = frozenset({"utf-8", "utf8", "us-ascii"})  # ASCII is a part of UTF-8
+
+
+_FAMILIES = {
+    **dict.fromkeys(("utf-8", "utf8"), "UTF-8"),
+    **dict.fromkeys(("us-ascii", "ascii"), "US-ASCII"),
+    **dict.fromkeys(("utf-16", "utf-16le", "utf-16be"), "UTF-16"),
+    **dict.fromkeys(("iso-8859-1", "iso_8859-1", "latin1"), "ISO-8859-1"),
+}
+_ALIKE = frozenset({"UTF-8", "US-ASCII"})
+_UTF_16 = {
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    b"<\0": "utf-16-le",
+    b"\0<": "utf-16-be",
+}
+"""What a document in UTF-16 begins with, and its codec."""
+_DECLARED_WITHIN = 1024  # bytes
+_DECLARATION = re.compile(r"\A<\?xml\s[^>]*\?>")
 
 
 def hardened(*, drops_remarks: bool) -> etree.XMLParser:
@@ -56,6 +75,51 @@ def parse(document: bytes) -> etree._Element:
     if too_deep(root):
         raise Unreadable(f"the header document has more than {DEPTH_LIMIT} levels")
     return root
+
+
+def in_utf_8(document: bytes, charset: str = "") -> tuple[bytes, str]:
+    """A document in UTF-8, UTF-16, ISO-8859-1 or US-ASCII, and which of them it was in if it had to
+    be written anew. `charset` is what its Content-Type says, empty if nothing. Raises Unreadable if
+    that is not what the document itself says, or another (EB-006)."""
+    own, codec = _charset_of(document)
+    said = _family(charset) if charset else own
+    if said != own and {said, own} != _ALIKE:
+        raise Unreadable(f"the header document is in {own}, but its Content-Type says {said}")
+    if own in _ALIKE:
+        return document, ""
+    try:
+        text = document.decode(codec)
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"the header document is not {own} at byte {error.start}") from None
+    return _DECLARATION.sub("", text, count=1).encode(), own
+
+
+def declared_charset(document: bytes) -> str:
+    """What a document says that it is in, by its first bytes and its declaration; "" if nothing."""
+    if codec := _UTF_16.get(document[:2]):
+        return codec
+    declared = DECLARED.match(document.removeprefix(_BOM)[:_DECLARED_WITHIN])
+    return declared[1].decode("latin-1") if declared else ""
+
+
+def _charset_of(document: bytes) -> tuple[str, str]:
+    """What a document says that it is in, and a codec for it."""
+    beginning, codec = document[:_DECLARED_WITHIN], _UTF_16.get(document[:2], "")
+    if codec:
+        beginning = beginning.decode(codec, "replace").encode("ascii", "replace")
+    said = declared_charset(beginning)
+    own = _family(said) if said else "UTF-16" if codec else "UTF-8"
+    is_utf_8 = document.startswith(_BOM)
+    if (own == "UTF-16") != bool(codec) or (is_utf_8 and own not in _ALIKE):
+        raise Unreadable(f"the header document declares {own}, and is not in it")
+    return own, codec or "iso-8859-1"
+
+
+def _family(charset: str) -> str:
+    family = _FAMILIES.get(charset.lower())
+    if family is None:
+        raise Unreadable(f"the header document is in {shown(charset)}: send UTF-8")
+    return family
 
 
 def check_charset(charset: str) -> None:

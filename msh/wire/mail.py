@@ -7,6 +7,7 @@ from email.parser import BytesHeaderParser
 from msh.protocol.errors import Unreadable
 
 from . import mime
+from .file_name import disposition
 
 HEAD_LIMIT = 64 * 1024
 """Bytes of a mail's own headers."""
@@ -35,10 +36,16 @@ def in_lines(content_type: str, body: bytes) -> bytes:
             f"--{boundary}\r\n"
             f"Content-ID: <{part.content_id}>\r\n"
             f"Content-Type: {part.content_type}\r\n"
+            f"{_file_name(part)}"
             f"Content-Transfer-Encoding: base64\r\n\r\n".encode("ascii"),
             _in_base64(part.content()),
         )
     return b"".join((*lines, f"--{boundary}--\r\n".encode("ascii")))
+
+
+def _file_name(part: mime.Part) -> str:
+    named = "content-disposition" in part.headers
+    return disposition(part.file_name.text, in_lines=True) if named else ""
 
 
 def package_of(mail: bytes) -> tuple[str, bytes]:

@@ -8,12 +8,15 @@ import binascii
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from urllib.parse import unquote
 
 from msh.protocol.errors import Unreadable
 
-from .text import has_control, shown
+from .file_name import FileName, file_name
+from .parameter import PARAMETER, parameters, without_comments
+from .text import has_control, prose, shown
 
 PART_LIMIT = 1000  # each part costs time, however small it is
 PART_HEADER_LIMIT = 16 * 1024
@@ -27,12 +30,11 @@ BINARY = "Content-Transfer-Encoding: binary\r\n"
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,255}")
 # type/subtype; parameters are any printable ASCII that does not end in a blank.
 _CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *;[ -~]*[!-~])?", re.ASCII)
-# A header may go on in the next line, which then begins with white space (RFC 5322 §2.2.3).
-_FOLD = re.compile(r"\r?\n[ \t]+|\t")
-# name=value or name="value", where a backslash quotes the next character.
-_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))')
-_QUOTED_PAIR = re.compile(r"\\(.)")
-_READ = frozenset({"content-id", "content-type", "content-transfer-encoding"})
+# A header may go on in the next line, which then begins with white space (RFC 5322 §2.2.3). Some
+# senders write a second carriage return.
+_FOLD = re.compile(r"\r{0,2}\n[ \t]+|\t")
+_DECIDING = frozenset({"content-id", "content-type", "content-transfer-encoding"})
+_READ = _DECIDING | {"content-disposition"}
 _IDENTITY = frozenset({"7bit", "8bit", "binary"})
 _BASE64_BLANK = b" \t\r\n"
 
@@ -66,12 +68,25 @@ class Part:
 
     @property
     def content_type(self) -> str:
-        return self.headers.get("content-type", "text/plain")  # RFC 2045 §5.2
+        """One line, whatever came."""
+        return prose(self.headers.get("content-type", "text/plain"))  # RFC 2045 §5.2
+
+    @property
+    def charset(self) -> str:
+        """What its Content-Type says, empty if nothing."""
+        return media_type(self.content_type).parameters.get("charset", "")
+
+    @property
+    def file_name(self) -> FileName:
+        """By its Content-Disposition, else as mail programs put it into the Content-Type."""
+        named = parameters(self.headers.get("content-disposition", "")).get("filename", "")
+        return file_name(named or parameters(self.content_type).get("name", ""))
 
     def content(self) -> bytes:
         """The decoded bytes. Raises ValueError if the transfer encoding is unknown or broken."""
         raw = self.body[self.start : self.end]
-        encoding = self.headers.get("content-transfer-encoding", "binary").lower()
+        encoding = without_comments(self.headers.get("content-transfer-encoding", "binary"))
+        encoding = encoding.strip(' "').lower()
         if encoding in _IDENTITY:
             return raw
         if encoding == "base64":
@@ -79,6 +94,16 @@ class Part:
         if encoding == "quoted-printable":
             return binascii.a2b_qp(raw)
         raise ValueError(f"unknown Content-Transfer-Encoding {shown(encoding)}")
+
+
+@dataclass(slots=True)
+class Package:
+    """Its parts, the root first. `problem`: it is broken behind them. `notes` are sentences for
+    operators about what was read leniently."""
+
+    parts: list[Part]
+    problem: Unreadable | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 def new_boundary() -> str:
@@ -92,21 +117,19 @@ def compose_part(
     boundary: str,
     *,
     last: bool,
-    encoding: str = BINARY,
+    more: str = BINARY,
 ) -> bytes:
     """Delimiter line, headers, the content as it is, line break; closing delimiter if `last`.
 
-    Raises ValueError if the content contains the boundary, or a header could not be read back.
+    `more` are header lines besides Content-ID and Content-Type. Raises ValueError if the content
+    contains the boundary, or a header could not be read back.
     """
     mark = boundary.encode("ascii")
     check_part(content_id, content_type)
     if mark in content:
         raise ValueError(f"part {content_id} contains the boundary {boundary}")
     headers = (
-        f"--{boundary}\r\n"
-        f"Content-ID: <{content_id}>\r\n"
-        f"Content-Type: {content_type}\r\n"
-        f"{encoding}\r\n"
+        f"--{boundary}\r\nContent-ID: <{content_id}>\r\nContent-Type: {content_type}\r\n{more}\r\n"
     ).encode("ascii")
     return b"".join((headers, content, b"\r\n--" + mark + b"--\r\n" if last else b"\r\n"))
 
@@ -127,13 +150,24 @@ def check_part(content_id: str, content_type: str) -> None:
         )
 
 
+def fitting_type(content_type: str) -> str:
+    """At most 255 characters of it: without the parameters that are too long, the longest first;
+    what is no media type at all is application/octet-stream then."""
+    while len(content_type) > CONTENT_TYPE_LIMIT:
+        spans = [found.span() for found in PARAMETER.finditer(content_type)]
+        if not spans:
+            name = content_type.partition(";")[0].strip()
+            return name if len(name) <= CONTENT_TYPE_LIMIT else "application/octet-stream"
+        start, end = max(spans, key=lambda span: span[1] - span[0])
+        content_type = content_type[:start] + content_type[end:]
+    return content_type
+
+
 @lru_cache(maxsize=256)
 def media_type(text: str) -> MediaType:
     """What a Content-Type says. Never fails; of a repeated parameter the first counts."""
-    parameters: dict[str, str] = {}
-    for name, quoted, token in _PARAMETER.findall(text):
-        parameters.setdefault(name.lower(), _QUOTED_PAIR.sub(r"\1", quoted) or token)
-    return MediaType(text.partition(";")[0].strip().lower(), parameters)
+    text = without_comments(text)
+    return MediaType(text.partition(";")[0].strip().lower(), parameters(text))
 
 
 def parse(content_type: str, body: bytes, *, alone: frozenset[str]) -> list[Part]:
@@ -142,35 +176,33 @@ def parse(content_type: str, body: bytes, *, alone: frozenset[str]) -> list[Part
     A media type in `alone` is a body that is the root itself. Raises Unreadable: 415 if the
     media type is neither, 400 if the package is malformed, cut short or has over 1,000 parts.
     """
-    parts, problem = parse_readable(content_type, body, alone=alone)
-    if problem:
-        raise problem
-    return parts
+    package = parse_readable(content_type, body, alone=alone)
+    if package.problem:
+        raise package.problem
+    return package.parts
 
 
-def parse_readable(
-    content_type: str, body: bytes, *, alone: frozenset[str]
-) -> tuple[list[Part], Unreadable | None]:
+def parse_readable(content_type: str, body: bytes, *, alone: frozenset[str]) -> Package:
     """As `parse`, but of a package that is broken behind its first part: the parts that were
     read, the first of them for the root if `start` names none, and what is wrong."""
     related = media_type(content_type)
     if related.name in alone:
-        return [Part({"content-type": content_type}, body, 0, len(body))], None
+        return Package([Part({"content-type": content_type}, body, 0, len(body))])
     if related.name != "multipart/related":
         raise Unreadable(f"{shown(related.name)} is not a supported media type", status=415)
     boundary = related.parameters.get("boundary", "")
     if not boundary or not boundary.isascii():
         raise Unreadable("Content-Type has no usable boundary")
-    parts: list[Part] = []
+    package = Package([])
     try:
-        parts.extend(_split(body, boundary.encode("ascii")))
+        package.parts.extend(_split(body, boundary.encode("ascii")))
         if "start" in related.parameters:
-            _move_root_first(parts, _bare(related.parameters["start"]))
+            _move_root_first(package, related.parameters["start"])
     except Unreadable as problem:
-        if not parts:
+        if not package.parts:
             raise
-        return parts, problem
-    return parts, None
+        package.problem = problem
+    return package
 
 
 def _split(body: bytes, boundary: bytes) -> Iterator[Part]:
@@ -227,17 +259,19 @@ def _part(body: bytes, line_feed: int, delimiter: int) -> Part:
 
 
 def _headers(block: bytes) -> dict[str, str]:
+    """Those that we read. What stands in another header is nobody's business."""
     text = _FOLD.sub(" ", _decoded(block))
     headers: dict[str, str] = {}
     for line in text.split("\n") if text.strip() else ():
         name, colon, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
-        if not colon or not name or has_control(value):
+        exact = value.partition(";")[0] if name == "content-type" else value
+        if not colon or not name or (name in _DECIDING and has_control(exact)):
             raise Unreadable(f"{shown(line)} is not a MIME header")
+        if name in _DECIDING and headers.get(name, value) != value:
+            raise Unreadable(f"a part has the header {name} twice")
         if name in _READ:
-            if name in headers:
-                raise Unreadable(f"a part has the header {name} twice")
-            headers[name] = value
+            headers.setdefault(name, value)
     return headers
 
 
@@ -248,16 +282,34 @@ def _decoded(block: bytes) -> str:
         return block.decode("latin-1")
 
 
-def _move_root_first(parts: list[Part], start: str) -> None:
-    for index, part in enumerate(parts):
-        if part.content_id == start:
-            parts.insert(0, parts.pop(index))
-            return
-    raise Unreadable(f"no part has the Content-ID {shown(start)} named by start")
+def _move_root_first(package: Package, start: str) -> None:
+    name = _bare(start)
+    if not name:
+        package.notes.append("start is empty: the first part is taken for the root")
+        return
+    by_id = {part.content_id: part for part in reversed(package.parts)}
+    root = by_id.get(name)
+    if root is None:
+        named = {unquote(one): part for one, part in by_id.items() if one}
+        root = named.get(_decoded_start(name))
+        if root is None:
+            raise Unreadable(f"no part has the Content-ID {shown(name)} named by start")
+        package.notes.append(f"start is {shown(start)}: taken for {shown(root.content_id)}")
+    package.parts.remove(root)
+    package.parts.insert(0, root)
+
+
+def _decoded_start(name: str) -> str:
+    """Some senders write it as a reference (RFC 2392)."""
+    return _bare(unquote(name[4:] if name[:4].lower() == "cid:" else name))
 
 
 def _bare(content_id: str) -> str:
-    return content_id.strip().removeprefix("<").removesuffix(">").strip()
+    """A comment may follow the brackets."""
+    text = content_id.strip()
+    if text.startswith("<") and not text.endswith(">"):
+        text = text[: text.rfind(">") + 1] or text
+    return text.removeprefix("<").removesuffix(">").strip()
 
 
 def _from_base64(raw: bytes) -> bytes:

@@ -1,23 +1,22 @@
 """Header document and payloads in one multipart/related package: what every dialect shares."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import Payload
 
-from . import document, mime
+from . import mime
 
 HEADER_LIMIT = 1024 * 1024
 """Bytes of a header document as sent (D60)."""
 
 
 def header_document(part: mime.Part, limit: int) -> bytes:
-    """The decoded header document. Raises Unreadable if it is too large, or no UTF-8."""
+    """The decoded header document. Raises Unreadable if it is too large."""
     if part.size > limit:
         raise Unreadable(f"the header document has {part.size} bytes: at most {limit}")
-    document.check_charset(mime.media_type(part.content_type).parameters.get("charset", "utf-8"))
     try:
         return part.content()
     except ValueError as error:
@@ -30,14 +29,18 @@ def check_size(header_document: bytes) -> None:
         raise ValueError(f"the header document is larger than {HEADER_LIMIT} bytes")
 
 
+def _binary(payload: Payload) -> str:
+    return mime.BINARY
+
+
 def compose_parts(
-    payloads: Sequence[Payload], boundary: str, *, encoding: str = mime.BINARY
+    payloads: Sequence[Payload], boundary: str, *, more: Callable[[Payload], str] = _binary
 ) -> list[bytes]:
     """The wire form of each payload part, the bytes of the payload as they are.
 
-    `encoding` is the line that says so, or nothing. Raises ValueError naming the payload that
-    contains the boundary or cannot be named in a header, and for two of the same name or more
-    than one package may have.
+    `more` gives the header lines besides Content-ID and Content-Type. Raises ValueError naming the
+    payload that contains the boundary or cannot be named in a header, and for two of the same name
+    or more than one package may have.
     """
     if len(payloads) >= mime.PART_LIMIT:
         raise ValueError(f"{len(payloads)} payloads: at most {mime.PART_LIMIT - 1}")
@@ -52,7 +55,7 @@ def compose_parts(
             payload.content,
             boundary,
             last=index == last,
-            encoding=encoding,
+            more=more(payload),
         )
         for index, payload in enumerate(payloads)
     ]

@@ -82,12 +82,12 @@ def in_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
-def content_id_of(reference: str) -> str:
+def content_id_of(reference: str, limit: int = VALUE_LIMIT) -> str:
     """The content id that a reference names, with or without `cid:` (RFC 2392)."""
     text = trimmed(reference)
     if text[: len(_CID)].lower() == _CID:
         text = text[len(_CID) :]
-    return checked(unquote(text), VALUE_LIMIT)
+    return checked(unquote(text), limit)
 
 
 def cid(content_id: str) -> str:

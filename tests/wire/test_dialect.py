@@ -1,17 +1,22 @@
 """The registry of dialects."""
 
+from base64 import b64encode
+
 import pytest
 
 from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.message import Payload
 from msh.wire import compose_parts, content_type
-from msh.wire.dialect import EBMS2, TRP, dialect_named, dialect_of
+from msh.wire.dialect import EBMS2, TRP, dialect_by_network, dialect_named, dialect_of
 from msh.wire.ebms2.soap import read_fault
 from tests.peer.ebms2 import message
 from tests.wire.samples import EXAMPLE
 
 ENVELOPE = b'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"/>'
 DRAFT = b'<?xml version="1.0"?><ebXMLHeader/>'
+HOLDS_DRAFT = b"--x\r\n\r\n" + ENVELOPE + b"\r\n--x\r\n\r\n" + DRAFT + b"\r\n--x--"
+_IN_BASE64 = b"Content-Transfer-Encoding: base64\r\n\r\n" + b64encode(ENVELOPE)
+ROOT_SECOND = b"\r\n--x\r\nContent-ID: <b@x>\r\n" + _IN_BASE64 + b"\r\n--x--"
 RELATED = "multipart/related; boundary=x"
 
 
@@ -37,11 +42,35 @@ def test_what_no_dialect_knows_is_left_to_the_draft(came: str) -> None:
         ("application/soap+xml; charset=utf-8", ENVELOPE, EBMS2),
         ('multipart/related; type="application/soap+xml"; boundary=x', b"", EBMS2),
         ('multipart/related; type="application/vnd.eb+xml"; boundary=x', ENVELOPE, TRP),
+        ('multipart/related; type="application/xop+xml"; boundary=x', b"", EBMS2),
+        ('multipart/related; type="image/png"; boundary=x', b"--x\r\n\r\n" + DRAFT, TRP),
+        ('multipart/related; type="text/xml; charset=utf-8"; boundary=x', b"", EBMS2),
+        ('multipart/related; type="text/xml"; boundary=x', HOLDS_DRAFT, EBMS2),
+        (RELATED, HOLDS_DRAFT, EBMS2),
+        (f'{RELATED}; start="b@x"', b"--x\r\n\r\n1" + ROOT_SECOND, EBMS2),
         ("text/xml", DRAFT, TRP),
     ],
 )
 def test_content_type_and_root_choose(came: str, body: bytes, dialect: object) -> None:
     assert dialect_of(came, body) is dialect
+
+
+@pytest.mark.requirement("EB-190")
+@pytest.mark.parametrize(
+    ("came", "dialect"),
+    [
+        (RELATED, EBMS2),
+        ("text/xml", EBMS2),
+        ('multipart/related; type="application/vnd.eb+xml"; boundary=x', None),
+        ("application/vnd.eb+xml", None),
+        ("multipart/mixed; boundary=x", None),
+        ("", None),
+    ],
+)
+def test_content_type_says_whether_a_network_may_show_the_partner(
+    came: str, dialect: object
+) -> None:
+    assert dialect_by_network(came) is dialect
 
 
 def test_the_draft_composes_as_before() -> None:

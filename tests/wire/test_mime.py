@@ -227,7 +227,7 @@ def test_a_boundary_may_hold_characters_that_patterns_use() -> None:
         (package(b"no colon\r\n\r\none"), "not a MIME header"),
         (package(b": none\r\n\r\none"), "not a MIME header"),
         (package(b"Content-ID: \x00\r\n\r\none"), "not a MIME header"),
-        (package(b"A: b\rC: d\r\n\r\none"), "not a MIME header"),
+        (package(b"Content-ID: b\rC: d\r\n\r\none"), "not a MIME header"),
         (package(b"Content-ID: <1>\r\ncontent-id: <2>\r\n\r\none"), "twice"),
         (package(b"A: " + b"b" * 20_000 + b"\r\n\r\none"), "no end of headers"),
     ],
@@ -283,17 +283,17 @@ def test_start_that_names_no_part_is_refused() -> None:
     ],
 )
 def test_what_stands_before_the_break_can_be_read(body: bytes, words: str) -> None:
-    parts, problem = mime.parse_readable(RELATED, body, alone=ALONE)
-    assert [part.content() for part in parts] == [b"a"]
-    assert words in str(problem)
+    read = mime.parse_readable(RELATED, body, alone=ALONE)
+    assert [part.content() for part in read.parts] == [b"a"]
+    assert words in str(read.problem)
     assert words in reason(body)
 
 
 def test_a_start_that_names_no_part_leaves_the_first_one_first() -> None:
     body = package(b"\r\na", b"\r\nb")
-    parts, problem = mime.parse_readable(f'{RELATED}; start="<x>"', body, alone=ALONE)
-    assert [part.content() for part in parts] == [b"a", b"b"]
-    assert "named by start" in str(problem)
+    read = mime.parse_readable(f'{RELATED}; start="<x>"', body, alone=ALONE)
+    assert [part.content() for part in read.parts] == [b"a", b"b"]
+    assert "named by start" in str(read.problem)
 
 
 # Transfer encodings
@@ -371,3 +371,87 @@ def test_splitting_does_not_copy_the_contents() -> None:
     tracemalloc.stop()
     assert sum(part.size for part in parts) == 20_000_000
     assert peak < 1_000_000
+
+
+# As others write it
+
+
+@pytest.mark.parametrize(
+    ("text", "boundary"),
+    [
+        ("multipart/related (a (nested) comment); boundary=edge (why)", "edge"),
+        ('multipart/related; boundary="(edge)"', "(edge)"),
+        (r"multipart/related; (\) b=c) boundary=edge", "edge"),
+        ("multipart/related; boundary=edge; x=(", "edge"),
+        ("multipart/related; boundary*0=ed; boundary*1=ge", "edge"),
+        ('multipart/related; boundary="<<001-6a1f0c>>"', "<<001-6a1f0c>>"),
+        ("multipart/related; boundary===--27089--16668--==", "==--27089--16668--=="),
+    ],
+)
+def test_a_boundary_is_found_whatever_is_around_it(text: str, boundary: str) -> None:
+    assert contents(package(b"\r\none", boundary=boundary), text) == [b"one"]
+
+
+@pytest.mark.parametrize("flood", ["(", "((", ")", '("', "(\\", '"(', '\\"', "()", ";a*1=", "(a"])
+def test_a_flood_of_comments_is_read_in_time(flood: str) -> None:
+    started = time.process_time()
+    mime.media_type("a/b" + flood * (mime.PART_HEADER_LIMIT // len(flood)))
+    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("start", "root", "noted"),
+    [
+        ('""', b"one", True),
+        ('"<>"', b"one", True),
+        ('"%3C2%40x%3E"', b"two", True),
+        ('"<2%40x>"', b"two", True),
+        ("cid:2@x", b"two", True),
+        ('"<2@x>"', b"two", False),
+        ('"<3%40x>"', b"three", False),
+    ],
+)
+def test_start_is_read_as_it_was_meant(start: str, root: bytes, noted: bool) -> None:
+    body = package(
+        b"Content-ID: <1@x>\r\n\r\none",
+        b"Content-ID: <2@x> (the root)\r\n\r\ntwo",
+        b"Content-ID: <3%40x>\r\n\r\nthree",
+    )
+    read = mime.parse_readable(f"{RELATED}; start={start}", body, alone=ALONE)
+    assert read.parts[0].content() == root
+    assert read.problem is None
+    assert len(read.notes) == noted
+
+
+@pytest.mark.parametrize("start", ["cid:", "%3C%3E", "2@X", "cid:cid:2@x"])
+def test_start_is_not_guessed(start: str) -> None:
+    body = package(b"\r\none", b"Content-ID: <2@x>\r\n\r\ntwo")
+    assert "named by start" in reason(body, f'{RELATED}; start="{start}"')
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'Content-Disposition: attachment; filename="\x00\x07.pdf"\r\n',
+        b"X-Anything: \r \x7f\x80\r\nX-Anything: twice\r\n",
+        b"Content-Disposition: a\r\nContent-Disposition: b\r\n",
+        b"Content-Type: text/plain\r\n",
+        b"X-Folded: a\r\r\n\tb\r\n",
+    ],
+)
+def test_a_header_that_does_not_decide_refuses_nothing(head: bytes) -> None:
+    (part,) = split(package(head + b"Content-Type: text/plain\r\nContent-ID: <1@x>\r\n\r\none"))
+    assert (part.content_id, part.content_type) == ("1@x", "text/plain")
+    assert part.content() == b"one"
+
+
+def test_a_content_type_is_one_line() -> None:
+    (part,) = split(package(b'Content-Type: a/b; name=\r\r\n\t"x\x07y\x85"\r\n\r\none'))
+    assert part.content_type == 'a/b; name= "x y "'
+    assert part.file_name.text == "x y"
+
+
+@pytest.mark.parametrize("encoding", [b"base64 (MIME)", b'"base64"', b"(a) BASE64"])
+def test_a_transfer_encoding_may_have_a_comment(encoding: bytes) -> None:
+    body = package(b"Content-Transfer-Encoding: " + encoding + b"\r\n\r\nQUJD")
+    assert contents(body) == [b"ABC"]

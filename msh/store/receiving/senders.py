@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
-from msh.wire.dialect import EBMS2, Dialect, dialect_of
+from msh.wire.dialect import EBMS2, Dialect, dialect_by_network
 from partners.models import Partner
 from partners.models.credential import presented
 
@@ -70,9 +70,9 @@ def known_by_network(dialect: Dialect = EBMS2) -> QuerySet[Partner]:
 
 def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, ...]:
     """The partners without credential whose networks show that a request without Authorization may
-    be theirs. None if its dialect does not say which of them it is."""
-    dialect = dialect_of(content_type, b"")
-    if not dialect.by_network:
+    be theirs. None if it is in no dialect that says which of them it is."""
+    dialect = dialect_by_network(content_type)
+    if dialect is None:
         return ()
     return tuple(one for one in known_by_network(dialect) if one.is_shown_by(address))
 
@@ -87,12 +87,4 @@ def remembered_sender(authorization: str) -> Partner | None:
 
 
 def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:
-    return find_sender(_basic(user, password))
-
-
-def remembered_login(user: bytes, password: bytes) -> Partner | None:
-    return remembered_sender(_basic(user, password))
-
-
-def _basic(user: bytes, password: bytes) -> str:
-    return f"Basic {b64encode(user + b':' + password).decode()}"
+    return find_sender(f"Basic {b64encode(user + b':' + password).decode()}")

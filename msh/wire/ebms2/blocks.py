@@ -1,6 +1,7 @@
 """The other blocks of an envelope, each to its value."""
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 from lxml import etree
@@ -26,7 +27,7 @@ from msh.protocol.ebms.vocabulary import (
 )
 from msh.protocol.message import MESSAGE_ID_LIMIT
 from msh.wire.mime import PART_LIMIT
-from msh.wire.text import shown, trimmed
+from msh.wire.text import prose, shown, trimmed
 from msh.wire.values import Problem, checked, content_id_of, prose_of
 
 from .elements import Block
@@ -40,7 +41,8 @@ _STATUSES = {str(each): each for each in OrderStatus} | {"": OrderStatus.CONTINU
 _MESSAGE_STATUSES = {str(each): each for each in MessageStatus}
 _SEVERITIES = {str(each): each for each in Severity}
 _SEQUENCE_NUMBER = re.compile("[0-9]{1,8}")
-_HREF_LIMIT = 2000  # characters
+_NO_LIMIT = sys.maxsize
+"""What is only compared, or never fetched, may be as long as the envelope."""
 
 
 def _actor(block: Block) -> Actor | None:
@@ -139,7 +141,9 @@ def read_errors(block: Block) -> tuple[Error, ...]:
 
 
 def _error(block: Block) -> Error | None:
-    code = block.attribute("errorCode", "EB-061", needed=True)
+    code = block.said("errorCode")
+    if not code:
+        block.wrong("EB-061", ErrorCode.VALUE_NOT_RECOGNIZED, "@eb:errorCode", "is missing")
     severity = _SEVERITIES.get(block.attribute("severity", "EB-061"))
     if severity is None:
         sentence = "must be Warning or Error"
@@ -149,9 +153,9 @@ def _error(block: Block) -> Error | None:
     return Error(
         code,
         severity,
-        block.attribute("location", "EB-061"),
+        block.said("location"),
         block.description(),
-        block.attribute("codeContext", "EB-057") or ERROR_CONTEXT,
+        block.said("codeContext") or ERROR_CONTEXT,
     )
 
 
@@ -164,12 +168,14 @@ def read_manifest(block: Block) -> Iterator[Reference]:
         _report_manifest(block, "EB-052", ErrorCode.INCONSISTENT, sentence)
     for reference in references[:PART_LIMIT]:
         href = trimmed(reference.element.get(f"{{{XLINK}}}href", ""))
-        try:
-            href = checked(href, _HREF_LIMIT)
-            content_id = content_id_of(href) if href[:4].lower() == "cid:" else ""
-        except Problem as problem:
-            _report_manifest(reference, "EB-047", problem.code, problem.sentence)
-            continue
+        if href[:4].lower() != "cid:":
+            href, content_id = prose(href), ""
+        else:
+            try:
+                href, content_id = _cid_reference(reference, checked(href, _NO_LIMIT))
+            except Problem as problem:
+                _report_manifest(reference, "EB-047", problem.code, problem.sentence)
+                continue
         if not href:
             sentence = "has no xlink:href"
             _report_manifest(reference, "EB-047", ErrorCode.VALUE_NOT_RECOGNIZED, sentence)
@@ -185,6 +191,15 @@ def read_manifest(block: Block) -> Iterator[Reference]:
 
 def _schema(block: Block) -> tuple[str, str]:
     return block.attribute("location", "EB-050"), block.attribute("version", "EB-050")
+
+
+def _cid_reference(block: Block, href: str) -> tuple[str, str]:
+    """The reference and the Content-ID that it names, which some put into its brackets."""
+    content_id = content_id_of(href, _NO_LIMIT)
+    if content_id.startswith("<") and content_id.endswith(">"):
+        block.note("@xlink:href", f"is {shown(href)}: taken for one without brackets")
+        content_id = content_id[1:-1].strip()
+    return href, content_id
 
 
 def _report_manifest(block: Block, rule: str, code: str, sentence: str) -> None:

@@ -1,7 +1,6 @@
 """Reading one element of the dialect. What is wrong is collected, so that one answer can name
 several errors (EB-056)."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -9,15 +8,12 @@ from lxml.etree import _Element
 
 from msh.protocol.ebms.message import Defect, Error
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
-from msh.wire.text import shown, trimmed
-from msh.wire.values import VALUE_LIMIT, Problem, checked, instant, prose_of, text_of
+from msh.wire.text import prose, shown, trimmed
+from msh.wire.values import VALUE_LIMIT, Problem, checked, prose_of, text_of
 
+from .instants import read_instant
 from .names import VERSION, eb, soap
 
-# xs:dateTime with or without a zone (EB-037).
-_INSTANT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
-)
 _BOOLEAN = {"1": True, "true": True, "0": False, "false": False}
 _MUST_UNDERSTAND = soap("mustUnderstand")
 _TOLERATED_VERSION = "2.1"
@@ -76,14 +72,31 @@ class Block:
             code = ErrorCode.VALUE_NOT_RECOGNIZED
             self.wrong("EB-021", code, "@SOAP:mustUnderstand", sentence)
 
+    def said(self, name: str) -> str:
+        """An attribute for people to read: what is wrong with it makes nothing else wrong."""
+        text = prose(self._value(name))
+        if len(text) <= VALUE_LIMIT:
+            return text
+        self.note(f"@eb:{name}", f"is shortened: {shown(text)}")
+        return text[:VALUE_LIMIT]
+
     def attribute(self, name: str, rule: str, *, needed: bool = False) -> str:
+        return self._checked(self._value(name), rule, f"@eb:{name}", VALUE_LIMIT, needed=needed)
+
+    def _value(self, name: str) -> str:
         """An attribute, qualified or not (EB-027)."""
-        value = self.element.get(eb(name)) or self.element.get(name) or ""
-        return self._checked(value, rule, f"@eb:{name}", VALUE_LIMIT, needed=needed)
+        return self.element.get(eb(name)) or self.element.get(name) or ""
+
+    def note(self, path: str, sentence: str) -> None:
+        """What was read leniently."""
+        self.findings.notes.append(f"{path} {sentence}")
 
     def boolean(self, name: str, rule: str) -> bool:
+        """False if it is missing."""
         value = self.attribute(name, rule)
-        if value not in _BOOLEAN:
+        if not value:
+            self.note(f"@eb:{name}", "is missing: taken for false")
+        elif value not in _BOOLEAN:
             self.wrong(
                 rule,
                 ErrorCode.VALUE_NOT_RECOGNIZED,
@@ -139,11 +152,16 @@ class Block:
 
     def instant(self, name: str, rule: str, *, needed: bool = False) -> datetime | None:
         value = self.text(name, rule, needed=needed)
+        if not value:
+            return None
         try:
-            return instant(value, _INSTANT, "CCYY-MM-DDThh:mm:ssZ") if value else None
+            moment, note = read_instant(value)
         except Problem as problem:
             self.wrong(rule, problem.code, f"eb:{name}", problem.sentence)
             return None
+        if note:
+            self.note(f"eb:{name}", note)
+        return moment
 
     def description(self) -> str:
         """The first Description that says something; there may be one for each language."""

@@ -18,6 +18,8 @@ from msh.protocol.errors import Unreadable
 from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
 from msh.wire import mime, package
+from msh.wire.document import in_utf_8
+from msh.wire.file_name import disposition
 from msh.wire.package import HEADER_LIMIT, check_size, digest_of, header_document
 from msh.wire.text import shown
 from msh.wire.values import cid
@@ -32,33 +34,59 @@ from .writer import write
 _ALONE = frozenset({"text/xml", "application/xml"})
 _SOAP_12 = "application/soap+xml"
 """Its messages are refused by their type, as those of no dialect (EB-155)."""
+_OF_DRAFT = "application/vnd.eb+xml"
 _DRAFT_ROOT = b"ebXMLHeader"
 _DRAFT = re.compile(rb"<(?:[\w.-]+:)?%s[\s/>]" % _DRAFT_ROOT)
-_XML_ROOT = re.compile(
-    rb"<(?:[\w.-]+:)?Envelope[\s/>]|(?mi:^content-type: *(?:text|application)/xml)"
-)
+_XML_ROOT = re.compile(rb"<(?:[\w.-]+:)?Envelope[\s/>]")
 _LOOKED_AT = 16 * 1024  # bytes
 _NO_MESSAGE = 'send multipart/related; type="text/xml", or text/xml'
 
 
-def knows(content_type: str, body: bytes) -> bool:
-    """Whether a request is in this dialect, as far as its Content-Type and the beginning of its
-    body say: the draft's header document may come as text/xml too (EB-155)."""
+def may_know(content_type: str) -> bool:
+    """Whether a request can be in this dialect, as far as its Content-Type says."""
     media = mime.media_type(content_type)
-    related = media.name == "multipart/related"
-    root_type = media.parameters.get("type", "").lower() if related else media.name
-    is_open = related and not root_type
-    if root_type == _SOAP_12:
-        return True
-    if not (is_open or root_type in _ALONE) or _is_of_draft(body):
+    if media.name == "multipart/related":
+        return _type_of_root(media) != _OF_DRAFT
+    return media.name in _ALONE or media.name == _SOAP_12
+
+
+def knows(content_type: str, body: bytes) -> bool:
+    """Whether a request is in this dialect, as far as its Content-Type and its root say: the
+    draft's header document may come as text/xml too (EB-155). A package whose type neither dialect
+    has is refused here, by its type."""
+    if not may_know(content_type) or _is_of_draft(content_type, body):
         return False
-    return not is_open or _XML_ROOT.search(body, 0, _LOOKED_AT) is not None
+    media = mime.media_type(content_type)
+    is_open = media.name == "multipart/related" and not _type_of_root(media)
+    return not is_open or _has_xml_root(content_type, body)
 
 
-def _is_of_draft(body: bytes) -> bool:
-    """Looks for the name first: that costs a tenth of what the expression does."""
+def _type_of_root(media: mime.MediaType) -> str:
+    """What a package says of its root, empty if it does not (EB-004)."""
+    return mime.media_type(media.parameters.get("type", "")).name
+
+
+def _is_of_draft(content_type: str, body: bytes) -> bool:
+    """Looks for the name first: that costs a tenth of what the expression does. A payload may hold
+    a message of the draft, so only the root counts."""
     found = body.find(_DRAFT_ROOT, 0, _LOOKED_AT) >= 0
-    return found and _DRAFT.search(body, 0, _LOOKED_AT) is not None
+    return found and _DRAFT.search(_root(content_type, body)[1]) is not None
+
+
+def _has_xml_root(content_type: str, body: bytes) -> bool:
+    """A part without Content-Type may be an envelope too."""
+    root_type, beginning = _root(content_type, body)
+    return mime.media_type(root_type).name in _ALONE or _XML_ROOT.search(beginning) is not None
+
+
+def _root(content_type: str, body: bytes) -> tuple[str, bytes]:
+    """The root's Content-Type and its first bytes; what is no package is taken for the root."""
+    try:
+        root = mime.parse_readable(content_type, body, alone=_ALONE).parts[0]
+        content = root.content() if root.size <= HEADER_LIMIT else b""
+    except (Unreadable, ValueError):
+        return "", body[:_LOOKED_AT]
+    return root.content_type, content[:_LOOKED_AT]
 
 
 def root_id(boundary: str) -> str:
@@ -76,15 +104,20 @@ def content_type(boundary: str, *, has_payloads: bool = True) -> str:
 
 
 def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
-    """As `package.compose_parts`, without a Content-Transfer-Encoding (EB-009)."""
-    return package.compose_parts(payloads, boundary, encoding="")
+    """As `package.compose_parts`, without a Content-Transfer-Encoding (EB-009), and with the label
+    as file name (EB-051)."""
+    return package.compose_parts(payloads, boundary, more=_file_name)
+
+
+def _file_name(payload: Payload) -> str:
+    return disposition(payload.label)
 
 
 def compose_head(message: Message, boundary: str) -> bytes:
     """The first part of a message with payloads. Raises ValueError, naming the place, for a
     message that could not be read back as it is."""
     return mime.compose_part(
-        root_id(boundary), CONTENT_TYPE, _envelope(message), boundary, last=False, encoding=""
+        root_id(boundary), CONTENT_TYPE, _envelope(message), boundary, last=False, more=""
     )
 
 
@@ -128,12 +161,9 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     """
     findings = Findings()
     try:
-        parts, broken = _parts(content_type, body)
-        if broken is not None:
-            sentence = f"is incomplete: {broken}"
-            findings.add("EB-013", ErrorCode.MIME_PROBLEM, BODY, sentence, stage=Stage.MIME)
+        parts = _parts(content_type, body, findings)
         envelope = header_document(parts[0], header_limit)
-        reading = read(envelope, findings)
+        reading = read(envelope, findings, parts[0].charset)
     except NotAMessage:
         raise
     except Unusable as problem:
@@ -175,15 +205,23 @@ def parse_answer(
 
 def _fault(content_type: str, body: bytes, header_limit: int) -> SoapFault | None:
     try:
-        parts, _ = _parts(content_type, body)
-        return read_fault(header_document(parts[0], header_limit))
+        parts = _parts(content_type, body, Findings())
+        envelope, _ = in_utf_8(header_document(parts[0], header_limit), parts[0].charset)
+        return read_fault(envelope)
     except Unreadable:
         return None
 
 
-def _parts(content_type: str, body: bytes) -> tuple[list[mime.Part], Unreadable | None]:
+def _parts(content_type: str, body: bytes, findings: Findings) -> list[mime.Part]:
     media = mime.media_type(content_type)
-    root_type = media.parameters.get("type", "text/xml").lower()
+    root_type = _type_of_root(media) or "text/xml"
     if media.name == "multipart/related" and root_type not in _ALONE:
         raise NotAMessage(f"the package is of type {shown(root_type)}: {_NO_MESSAGE}", status=415)
-    return mime.parse_readable(content_type, body, alone=_ALONE)
+    if root_type != media.parameters.get("type", root_type).strip().lower():
+        findings.notes.append(f"the package's type is {shown(media.parameters['type'])}")
+    read = mime.parse_readable(content_type, body, alone=_ALONE)
+    findings.notes += read.notes
+    if read.problem is not None:
+        sentence = f"is incomplete: {read.problem}"
+        findings.add("EB-013", ErrorCode.MIME_PROBLEM, BODY, sentence, stage=Stage.MIME)
+    return read.parts

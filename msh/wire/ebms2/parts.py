@@ -9,9 +9,10 @@ from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.message import Payload
 from msh.wire import mime
 from msh.wire.text import has_control, shown
-from msh.wire.values import VALUE_LIMIT
 
 from .elements import Findings
+
+_LOCATION_LIMIT = 300  # characters of a Content-ID, before it is quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,23 @@ class Parts:
             else:
                 self._add(content_id, self._left.pop(content_id), reference.description)
             seen.add(content_id)
+        without_scheme = {one.href for one in references if not one.is_cid}
         for content_id, part in self._left.items():
             sentence = "is not named in the Manifest"
+            if content_id in without_scheme:
+                sentence += f": its Reference {shown(content_id)} does not begin with cid:"
             location = _location(content_id)
             self._problem("EB-048", location, sentence, stage=Stage.MANIFEST, waivable=True)
             self._add(content_id, part, "")
         return Taken(tuple(self._payloads), tuple(self._contents))
 
     def _add(self, content_id: str, part: mime.Part, description: str) -> None:
-        if len(part.content_type) > mime.CONTENT_TYPE_LIMIT:
-            sentence = f"has a Content-Type of over {mime.CONTENT_TYPE_LIMIT} characters"
-            self._problem("EB-010", _location(content_id), sentence)
+        content_type = mime.fitting_type(part.content_type)
+        if content_type != part.content_type:
+            self._shortened(content_id, "Content-Type", part.content_type)
+        label = part.file_name
+        if label.shortened:
+            self._shortened(content_id, "file name", label.text)
         try:
             content = part.content()
         except ValueError as error:
@@ -83,8 +90,12 @@ class Parts:
         else:
             self._contents.append(content)
             self._payloads.append(
-                Payload(content, part.content_type, content_id, description=description)
+                Payload(content, content_type, content_id, label.text, description)
             )
+
+    def _shortened(self, content_id: str, what: str, value: str) -> None:
+        note = f"the {what} of {shown(content_id)} is shortened: {shown(value)}"
+        self._findings.notes.append(note)
 
     def _problem(
         self,
@@ -102,9 +113,8 @@ class Parts:
 def _name(part: mime.Part) -> str:
     """What a payload can be called; empty for a name that cannot be stored."""
     content_id = unquote(part.content_id)
-    usable = len(content_id) <= VALUE_LIMIT and not has_control(content_id)
-    return content_id if usable else ""
+    return "" if has_control(content_id) else content_id
 
 
 def _location(content_id: str) -> str:
-    return f"cid:{quote(content_id[:VALUE_LIMIT], safe='@')}"
+    return f"cid:{quote(content_id[:_LOCATION_LIMIT], safe='@')}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msh.protocol.ebms.errors import Unusable
 from msh.protocol.ebms.message import Message, MessageHeader
 from msh.protocol.ebms.vocabulary import ErrorCode, Kind, Stage
+from msh.wire.document import in_utf_8
 
 from . import blocks
 from .elements import Block, Findings
@@ -31,10 +32,14 @@ class EnvelopeReading:
     identity: bytes
 
 
-def read(envelope: bytes, findings: Findings) -> EnvelopeReading:
-    """Raises NotAMessage for what is no ebXML message, Unusable for one whose MessageHeader
-    cannot be used; whatever else is wrong is added to the findings."""
-    return _Reader(read_frame(envelope), findings).read()
+def read(envelope: bytes, findings: Findings, charset: str = "") -> EnvelopeReading:
+    """`charset` is what its Content-Type says. Raises NotAMessage for what is no ebXML message,
+    Unusable for one whose MessageHeader cannot be used; whatever else is wrong is added to the
+    findings."""
+    utf_8, other = in_utf_8(envelope, charset)
+    if other:
+        findings.notes.append(f"the envelope is in {other}")
+    return _Reader(read_frame(utf_8), findings).read()
 
 
 class _Reader:

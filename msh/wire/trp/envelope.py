@@ -16,6 +16,7 @@ from msh.protocol.message import (
 )
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire import mime
+from msh.wire.document import check_charset
 from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
 from msh.wire.text import shown
 
@@ -78,6 +79,7 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     what can be answered with an Error Message.
     """
     root, *others = mime.parse(content_type, body, alone=_ALONE)
+    check_charset(root.charset or "utf-8")
     document = header_document(root, header_limit)
     reading = read(document)
     payloads = _payloads(reading.header, others)
@@ -122,7 +124,7 @@ def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]
 def _payload(header: Header, reference: DocumentReference, part: mime.Part) -> Payload:
     return Payload(
         _content(header, part),
-        part.content_type,
+        mime.fitting_type(part.content_type),
         reference.content_id,
         reference.label,
         reference.description,
@@ -130,9 +132,6 @@ def _payload(header: Header, reference: DocumentReference, part: mime.Part) -> P
 
 
 def _content(header: Header, part: mime.Part) -> bytes:
-    if len(part.content_type) > mime.CONTENT_TYPE_LIMIT:
-        limit = mime.CONTENT_TYPE_LIMIT
-        raise _mime_problem(header, f"a Content-Type has more than {limit} characters")
     try:
         return part.content()
     except ValueError as error:

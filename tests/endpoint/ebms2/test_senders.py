@@ -9,9 +9,11 @@ from tests.peer.ebms2 import (
     message,
 )
 from tests.peer.sending import Request
+from tests.wire import samples as draft
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+DRAFT = draft.package(draft.header_part(draft.EXAMPLE), draft.ORDER_PART)
 NESTED = '<wsse:Security xmlns:wsse="urn:example:wsse" SOAP:mustUnderstand="{}"/>'
 
 
@@ -95,4 +97,35 @@ def test_what_is_no_message_is_a_fault(web: str, ebms2: Partner, body: bytes, co
     response = Request(web, headers=headers, body=body).send()
 
     assert_fault(response, 500, code)
+    assert not InboundMessage.objects.exists()
+
+
+@pytest.mark.requirement("EB-190", "EB-004")
+@pytest.mark.parametrize("kind", ["{}", "{}; type=''", '{}; type="text/xml; charset=utf-8"'])
+def test_partner_known_by_network_may_leave_out_the_type(
+    web: str, ebms2: Partner, kind: str
+) -> None:
+    networks = "127.0.0.0/8"
+    clinic = Partner.objects.create(name="c", uri="http://c.example/", allowed_networks=networks)
+    agree(clinic, tpa_id="cpa-2")
+    out = message(cpa_id="cpa-2")
+    related = f'multipart/related; boundary="{out.boundary}"'
+
+    headers = {"Content-Type": kind.format(related).replace("''", '""')}
+    response = Request(web, headers=headers, body=out.body).send()
+
+    assert response.status == 204
+    assert InboundMessage.objects.get().link.partner == clinic
+
+
+@pytest.mark.requirement("EB-190")
+def test_message_of_the_draft_shows_nobody_by_its_network(web: str, ebms2: Partner) -> None:
+    networks = "127.0.0.0/8"
+    clinic = Partner.objects.create(name="c", uri="http://c.example/", allowed_networks=networks)
+    agree(clinic, tpa_id="cpa-2")
+    headers = {"Content-Type": "multipart/related; boundary=edge"}
+
+    for _ in range(3):
+        assert Request(web, headers=headers, body=DRAFT).send().status == 401
+
     assert not InboundMessage.objects.exists()

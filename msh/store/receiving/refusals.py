@@ -64,6 +64,16 @@ def _unrecorded(partner_id: int) -> Call[None]:
     return _count(partner_id, "SignalsNotNoted", "too many that move nothing")
 
 
+def note_refused(partner_id: int, event: str, reason: str) -> None:
+    """A request or mail of this partner was refused before it was a message: an event of the link,
+    one row a minute for each reason."""
+    if may_record(partner_id):
+        row = HistoryRow(partner_id, "in", event, detail=reason, subject=LINK)
+        run(history.insert_or_count(row))
+    else:
+        run(_count(partner_id, "RefusalsNotNoted", "too many requests are refused"))
+
+
 def noted(
     partner_id: int, message_id: str, event: str, detail: str, direction: str = "in"
 ) -> Call[None]:

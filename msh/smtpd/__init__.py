@@ -147,6 +147,7 @@ class Handler:
         try:
             answer = await self._in_thread(_take, partner, mail)
         except Unreadable as refusal:
+            server.is_noted = refusal.noted
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
             server.is_noted = True

@@ -4,7 +4,6 @@ and `replays`."""
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -49,17 +48,8 @@ from .framework.view import ApiView, actor
 from .row_actions import REFUSALS, AloneForm, Reason, RowActionView, documented, fresh
 
 
-class _UuidText(serializers.UUIDField):
-    """DRF's takes numbers too, and `true` is 1: two requests with it would be one."""
-
-    def to_internal_value(self, data: object) -> UUID:
-        if not isinstance(data, str):
-            self.fail("invalid", value=data)
-        return super().to_internal_value(data)
-
-
 def _confirmation() -> serializers.UUIDField:
-    return _UuidText(
+    return serializers.UUIDField(
         required=False, help_text="A UUID of yours: sent again, the answer is the job it has begun."
     )
 

@@ -39,6 +39,14 @@ _FIRST_AFTER = """
 """
 
 
+def _moved(at: datetime, by: timedelta) -> datetime:
+    """Somebody may ask for the first moment that there is, or the last."""
+    try:
+        return at + by
+    except OverflowError:
+        return at
+
+
 def _name(verbose_name: str) -> "models.TextField[str, str]":
     return models.TextField(verbose_name, blank=True, default="", db_default="")
 
@@ -126,11 +134,11 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         return self.filter(state=state)
 
     def since(self, at: datetime) -> Self:
-        first = self._first_after(at - CLOCK_STEP)
+        first = self._first_after(_moved(at, -CLOCK_STEP))
         return self.filter(pk__gte=first, **{f"{self.time}__gte": at})
 
     def until(self, at: datetime) -> Self:
-        end = self._first_after(at + CLOCK_STEP)
+        end = self._first_after(_moved(at, CLOCK_STEP))
         return self.filter(pk__lt=end, **{f"{self.time}__lte": at})
 
     def _first_after(self, at: datetime) -> int:

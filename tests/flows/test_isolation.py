@@ -16,7 +16,6 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
-from msh.transport.places import Room
 from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
@@ -52,11 +51,8 @@ class Scripted:
     def bytes_under_way(self) -> int:
         return 0
 
-    def rooms(self, _: int) -> list[Room]:
-        return [Room((), only=False, places=100)]
-
-    def take_no_more(self) -> None:
-        pass
+    def busy(self) -> set[int]:
+        return set()
 
     def under_way(self) -> int:
         return 0

@@ -8,7 +8,9 @@ from msh import wire
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import DocumentReference, Header, Party, Payload, Route
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
+from msh.wire.ebms2 import envelope
 from msh.wire.mail import HEAD_LIMIT
+from tests.wire.ebms2.samples import composed, message
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVERY_BYTE = bytes(range(256)) * 40 + b"\n.\r\n..\n\r" + b"x" * 2000
@@ -116,3 +118,18 @@ def test_what_is_no_package_is_in_base64_as_a_whole() -> None:
     assert lines.isascii()
     came = wire.package_of(mail("text/xml", lines, "Content-Transfer-Encoding: base64"))
     assert came == ("text/xml", envelope)
+
+
+@pytest.mark.requirement("EB-051", "EB-160")
+@pytest.mark.parametrize("label", ["order.xml", "\u4e2d" * 255, '\xe5 "b".pdf', ""])
+def test_a_label_goes_with_the_mail_in_short_lines(label: str) -> None:
+    payload = Payload(b"1", "text/plain", "order@sender.example", label, "100 crates")
+    content_type, body = composed(message(), [payload])
+
+    lines = wire.in_lines(content_type, body)
+
+    assert max(map(len, lines.split(b"\r\n"))) < 998
+    assert lines.isascii()
+    assert wire.in_lines(content_type, lines) == lines
+    assert envelope.parse(content_type, lines).payloads == (payload,)
+    assert envelope.parse(content_type, body).payloads == (payload,)

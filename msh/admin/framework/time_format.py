@@ -1,6 +1,6 @@
 """Times and durations as text."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 
@@ -11,9 +11,21 @@ def format_time(at: datetime | None, now: datetime) -> str:
     """The time with its zone, and the date if it is not today's."""
     if at is None:
         return "an unknown time"
-    local = timezone.localtime(at)
-    form = "%H:%M:%S %Z" if local.date() == timezone.localdate(now) else "%Y-%m-%d %H:%M:%S %Z"
-    return local.strftime(form)
+    local = local_time(at)
+    # The year always has four digits, which %Y does not say.
+    shown = local.replace(tzinfo=None).isoformat(" ", "seconds")
+    if local.date() == timezone.localdate(now):
+        shown = shown.partition(" ")[2]
+    return f"{shown} {local:%Z}"
+
+
+def local_time(at: datetime) -> datetime:
+    """The same in the zone of the user, or in UTC where that zone has no such time: partners may
+    set any of the years 1 to 9999."""
+    try:
+        return timezone.localtime(at)
+    except (OverflowError, ValueError):
+        return at.astimezone(UTC)
 
 
 def format_duration(since: datetime, until: datetime) -> str:

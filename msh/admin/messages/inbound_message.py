@@ -52,7 +52,7 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
         "delivered",
         "duplicates",
     )
-    fields = ("identity", "agreement", "semantics", "header_document", "refers_to", "sent_at")
+    fields = ("identity", "agreement", "semantics", "header_document", "refers_to", "sent")
 
     def head(self, request: HttpRequest, message: InboundMessage) -> Headline:
         sentence = _SENTENCES[InboundState(message.state)]
@@ -81,6 +81,11 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
 
     def tables(self, request: HttpRequest, row: InboundMessage) -> list[Table]:
         return [_deliveries(row), *super().tables(request, row)]
+
+    @display(description="Sent at")
+    def sent(self, message: InboundMessage) -> str:
+        """As its partner says: any time at all."""
+        return markup.time_of(message.sent_at)
 
     @display(description="Received")
     def received(self, message: InboundMessage) -> str:

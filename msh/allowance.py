@@ -3,9 +3,11 @@
 Kept in memory, by each process for itself.
 """
 
+import ipaddress
 import math
 import time
 from collections.abc import Hashable
+from functools import lru_cache
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -40,12 +42,39 @@ class Allowance(Generic[Who]):
                 self._left.clear()
             self._left[who] = (max(0.0, left), now)
 
+    def forget(self) -> None:
+        self._left.clear()
+
     def _now_left(self, who: Who, now: float) -> float:
         left, then = self._left.get(who, (self._burst, now))
         return min(self._burst, left + (now - then) * self._refill)
 
 
-guesses: Allowance[str] = Allowance(burst=100, refill=2)
+class AddressAllowance(Allowance[str]):
+    """By IP address; of IPv6 by network of /64, whose addresses one host may choose among."""
+
+    def wait(self, who: str, now: float | None = None) -> int:
+        return super().wait(group_of(who), now)
+
+    def spend(self, who: str, now: float | None = None) -> None:
+        super().spend(group_of(who), now)
+
+
+@lru_cache(maxsize=4096)
+def group_of(address: str) -> str:
+    """Those of whom `address` is one, as text: itself, or its /64. What is none is itself."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(ip) >> 64 << 64, 64)))
+
+
+guesses = AddressAllowance(burst=100, refill=2)
 """Credentials that nobody has, by address. What was found once is remembered by its process
 (`remembered_sender`), so who comes from the same address as a guesser is served all the
 same."""

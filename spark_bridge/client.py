@@ -5,10 +5,12 @@ import http.client
 import json
 import logging
 import random
+import socket
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, Self
@@ -22,6 +24,8 @@ SHORTEST_WAIT = 0.25  # seconds
 LONGEST_WAIT = 30.0  # seconds
 NDJSON = "application/x-ndjson"
 NOT_NOW = "not_now"  # the answer to a line that may be accepted later
+FIRST_PATIENCE = 15.0  # seconds, for the driver's one request; its last try may take as long again
+_WRONG = ssl.SSLCertVerificationError, socket.gaierror
 
 
 class ApiRefused(Exception):
@@ -63,6 +67,8 @@ class Client:
         self._parts = urlsplit(server.url)
         self._connection: http.client.HTTPConnection | None = None
         self._date = ""
+        self.lost_by: Exception | None = None
+        """What the last request without an answer met."""
         self.repeated = 0
         """Requests that were sent again."""
 
@@ -141,7 +147,7 @@ class Client:
                     return answer.body
                 trouble, wait = f"answered {answer.status}", answer.retry_after
             except (OSError, http.client.HTTPException) as error:
-                answer = None
+                answer, self.lost_by = None, error
                 trouble, wait = f"was lost: {error or type(error).__name__}", 0.0
             if answer is not None and not _is_temporary(answer.status):
                 raise ApiRefused(
@@ -177,6 +183,37 @@ class Client:
             self._connection = None
 
 
+def require_reachable(server: Server, *, must_answer: bool = True) -> None:
+    """Ask the MSH once, on the driver, before the tasks do with all their patience. Raises
+    ApiRefused or ApiUnavailable, within 30 seconds, with the cure.
+
+    Without `must_answer` an MSH that is away is none of its business, but a name that does not
+    exist and a certificate that does not fit are: for each micro-batch of a stream that writes.
+    """
+    quick = replace(
+        server,
+        request_timeout=min(server.request_timeout, FIRST_PATIENCE),
+        retry_timeout=min(server.retry_timeout, FIRST_PATIENCE if must_answer else 0.0),
+    )
+    with Client(quick) as client:
+        try:
+            client.get("messages", limit=1)
+        except ApiRefused as refused:
+            # The token may be one that only sends.
+            if refused.status != http.HTTPStatus.FORBIDDEN:
+                raise
+        except ApiUnavailable as unavailable:
+            if must_answer or isinstance(client.lost_by, _WRONG):
+                trouble = str(unavailable).removesuffix(_NO_FURTHER_WAIT)
+                raise ApiUnavailable(
+                    f"{trouble}. Check option url: host, port, scheme and certificate. Does the MSH"
+                    " run?"
+                ) from None
+
+
+_NO_FURTHER_WAIT = "; option retryTimeout allows no further wait."
+
+
 class _Patience:
     """Waits twice as long each time, with jitter, up to `limit` seconds after the beginning."""
 
@@ -190,7 +227,7 @@ class _Patience:
         # Never before the server's time, and not all tasks at the same moment.
         seconds = at_least + self._next * random.uniform(0.5, 1.0)
         if self._clock.monotonic() + seconds > self._end:
-            raise ApiUnavailable(f"{trouble}; option retryTimeout allows no further wait.")
+            raise ApiUnavailable(f"{trouble}{_NO_FURTHER_WAIT}")
         logger.warning("%s: waiting %.1f s", trouble, seconds)
         self._next = min(2 * self._next, LONGEST_WAIT)
         self._clock.sleep(seconds)

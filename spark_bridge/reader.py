@@ -162,15 +162,18 @@ class StatusReader(DataSourceReader):
 
 def _marks(client: Client, after: int, most: int | None = None) -> Iterator[int]:
     """Positions in the feed behind `after`, up to 1,000 messages between two of them; the last is
-    of the last message there is, or of the `most`th."""
+    of the last message there is, or of the `most`th. A page that is not full ends it: without
+    content only the end of the feed makes one, and a reader that went on would follow what comes
+    in meanwhile."""
     while most is None or most > 0:
         limit = MARK_EVERY if most is None else min(MARK_EVERY, most)
         page = client.get("inbound", after=after, limit=limit, payloads="false")
-        if not page["results"]:
+        if page["results"]:
+            after = page["next"]
+            yield after
+        if len(page["results"]) < limit:
             return
-        most = None if most is None else most - len(page["results"])
-        after = page["next"]
-        yield after
+        most = None if most is None else most - limit
 
 
 def _read_stretch(options: ReadOptions, stretch: Stretch) -> "Iterator[RecordBatch]":

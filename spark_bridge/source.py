@@ -9,6 +9,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_bridge.client import require_reachable
 from spark_bridge.message import Layout
 from spark_bridge.options import OptionRefused, read_options, write_options
 from spark_bridge.reader import INBOUND, OUTBOUND, FeedReader, FeedStreamReader, StatusReader
@@ -28,24 +29,31 @@ class EbxmlDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, stream=False)
         self._refuse_own_schema(schema)
+        require_reachable(options.server)
         return StatusReader(options) if options.feed == "outbound" else FeedReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(self.options, stream=True)
         self._refuse_own_schema(schema)
+        require_reachable(options.server)
         return FeedStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise OptionRefused("Mode overwrite: messages that were sent cannot be replaced.")
         options = write_options(self.options, stream=False)
-        return BatchWriter(options, Layout(schema, options.ids, options.order_column))
+        layout = Layout(schema, options.ids, options.order_column)
+        require_reachable(options.server)
+        return BatchWriter(options, layout)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         if overwrite:
             raise OptionRefused("Output mode complete: messages that were sent cannot be replaced.")
         options = write_options(self.options, stream=True)
-        return StreamWriter(options, Layout(schema, options.ids, options.order_column))
+        layout = Layout(schema, options.ids, options.order_column)
+        # Spark makes a writer for each micro-batch: the tasks wait for an MSH that is away.
+        require_reachable(options.server, must_answer=False)
+        return StreamWriter(options, layout)
 
     def _refuse_own_schema(self, schema: StructType) -> None:
         if schema != self.schema():

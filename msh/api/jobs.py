@@ -4,6 +4,7 @@ and `replays`."""
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -48,8 +49,17 @@ from .framework.view import ApiView, actor
 from .row_actions import REFUSALS, AloneForm, Reason, RowActionView, documented, fresh
 
 
+class _UuidText(serializers.UUIDField):
+    """DRF's takes numbers too, and `true` is 1: two requests with it would be one."""
+
+    def to_internal_value(self, data: object) -> UUID:
+        if not isinstance(data, str):
+            self.fail("invalid", value=data)
+        return super().to_internal_value(data)
+
+
 def _confirmation() -> serializers.UUIDField:
-    return serializers.UUIDField(
+    return _UuidText(
         required=False, help_text="A UUID of yours: sent again, the answer is the job it has begun."
     )
 

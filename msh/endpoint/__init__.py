@@ -24,6 +24,7 @@ from msh.flows.receiving.dialects import Receiver, receiver_of
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.store import plans
+from msh.store.receiving.refusals import note_refused
 from msh.web.headers import Utf8Request
 from msh.wire import link_status
 from msh.wire.dialect import dialect_of
@@ -31,7 +32,7 @@ from partners.models import Partner
 
 from . import usual
 from .answers import answered, compose, later
-from .authentication import PartnerAuthentication
+from .authentication import NotAdmitted, PartnerAuthentication
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -71,6 +72,8 @@ class Endpoint(APIView):
 
     body = b""
     """Of the request, as far as it was read."""
+    partner: Partner | None = None
+    """Who sent it, as soon as there is no doubt."""
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """As REST framework's, without what no partner asks for: types are not negotiated, and the
@@ -102,7 +105,7 @@ class Endpoint(APIView):
         """Method, then partner, then what the headers say of the body."""
         if request.method != "POST":
             raise exceptions.MethodNotAllowed(str(request.method), "only POST is allowed")
-        self.perform_authentication(request)
+        self._find_partner(request)
         environ = request.META
         encoding = environ.get("HTTP_CONTENT_ENCODING", "identity")
         if encoding.strip().lower() != "identity":
@@ -115,10 +118,22 @@ class Endpoint(APIView):
         if not length and not _is_chunked(environ):
             raise LengthRequired
 
+    def _find_partner(self, request: Request) -> None:
+        try:
+            self.perform_authentication(request)
+        except NotAdmitted as refused:
+            self.partner = refused.partner
+            raise
+        match request.user:
+            case Partner() as partner:
+                self.partner = partner
+            case (Partner() as partner,):
+                self.partner = partner
+
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         match exc:
             case Unreadable():
-                return self._refused(exc.status, str(exc))
+                return self._refused(exc.status, str(exc), noted=exc.noted)
             case exceptions.APIException():
                 return self._refused_by_framework(exc)
             case DatabaseError() | psycopg.Error():
@@ -142,9 +157,16 @@ class Endpoint(APIView):
         return self._refused(exc.status_code, str(exc.detail), headers)
 
     def _refused(
-        self, status: int, reason: str, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        reason: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        noted: bool = False,
     ) -> HttpResponse:
         """As the dialect of the request answers it, so far as the request was read."""
+        if self.partner and not noted and status in _NOTED:
+            _note_refused(self.partner, f"{status}: {reason}")
         dialect = dialect_of(self.request.META.get("CONTENT_TYPE", ""), self.body)
         return compose(status, reason, headers, dialect.refusal(status, reason))
 
@@ -155,7 +177,7 @@ class LinkStatusEndpoint(Endpoint):
     http_method_names = ["get"]
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        self.perform_authentication(request)
+        self._find_partner(request)
         if isinstance(request.user, tuple):
             raise exceptions.AuthenticationFailed("unknown credentials")
 
@@ -230,6 +252,15 @@ class EndpointApplication:
 
 
 _TAKEN = Answer(TAKEN)
+_NOTED = frozenset({400, 403, 411, 413, 415})
+"""Refusals that say something of the request, and not of us."""
+
+
+def _note_refused(partner: Partner, reason: str) -> None:
+    try:
+        note_refused(partner.pk, "RequestRefused", reason)
+    except (DatabaseError, psycopg.Error) as error:
+        logger.warning("a refused request of %s is not counted: %s", partner, error)
 
 
 def _send(answer: HttpResponse, start_response: "StartResponse") -> Iterable[bytes]:

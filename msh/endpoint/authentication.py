@@ -20,6 +20,14 @@ from partners.models import Partner
 T = TypeVar("T")
 
 
+class NotAdmitted(exceptions.PermissionDenied):
+    """It has shown its credential, from an address that is none of its networks."""
+
+    def __init__(self, partner: Partner, address: str) -> None:
+        super().__init__(f"partner {partner} is not allowed from {address}")
+        self.partner = partner
+
+
 class PartnerAuthentication(BaseAuthentication):
     """Authorization header → partner; then where it may come from. Without that header → those
     whose networks alone show who they are, a tuple."""
@@ -47,7 +55,7 @@ class PartnerAuthentication(BaseAuthentication):
             guesses.spend(address)
             raise exceptions.AuthenticationFailed("unknown credentials")
         if not partner.admits(address):
-            raise exceptions.PermissionDenied(f"partner {partner} is not allowed from {address}")
+            raise NotAdmitted(partner, address)
         return partner
 
     def authenticate_header(self, request: Request) -> str:

@@ -25,8 +25,6 @@ RETRY_IN = 1.0
 """Seconds after which an outcome that the store did not take is written again."""
 RECORD_TRIES = 5
 """Failures to write an outcome, for a reason of its own, after which it is given up."""
-REST = 5.0
-"""Seconds for which what failed unexpectedly is left alone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +54,6 @@ class ApplicationLoop(WorkerLoop):
         super().__init__()
         self._pool = ThreadPoolExecutor(self.threads, f"msh-{self.kind.name.lower()}")
         self._calls: set[Any] = set()
-        self._resting: dict[Any, float] = {}
         self._unrecorded: list[_Outcome] = []
 
     @abstractmethod
@@ -105,15 +102,6 @@ class ApplicationLoop(WorkerLoop):
     @property
     def calls(self) -> set[Any]:
         return self._calls
-
-    @property
-    def resting(self) -> set[Any]:
-        now = time.monotonic()
-        self._resting = {key: until for key, until in self._resting.items() if until > now}
-        return set(self._resting)
-
-    def rest(self, key: object, seconds: float = REST) -> None:
-        self._resting[key] = time.monotonic() + seconds
 
     @property
     def free_threads(self) -> int:

@@ -34,6 +34,7 @@ class WakeUpListener:
         self._unanswered = 0
         self._asked_at = 0.0
         self._said_at = 0.0
+        self._given_back = NOTHING
         self._rests_until = 0.0
 
     def __enter__(self) -> Self:
@@ -46,13 +47,17 @@ class WakeUpListener:
         with suppress(redis.RedisError, OSError), self._client:
             if self._connection:
                 shared_client().delete(self._keys.awake)
-                names = self._read()
+                names = self._read() | self._given_back  # came in the last moment
                 self._disconnect()
-                if names:  # in the last moment
+                if names:
                     shared_client().rpush(self._keys.tokens, names.token())
                 if shared_client().llen(self._keys.tokens):
                     queue_task(self._kind)
         self._disconnect()
+
+    def give_back(self, names: Names) -> None:
+        """They are for whoever else is awake, or the next worker."""
+        self._given_back |= names
 
     def fileno(self) -> int:
         """Of the connection on which wake-ups come; -1 without Redis."""

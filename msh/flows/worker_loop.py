@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from django.db import Error as DatabaseError
 
+from msh import stopping
 from msh.flows.application import restore_connection
 from msh.flows.events import Events
 from msh.flows.names import EVERYTHING, NOTHING, Names
@@ -24,8 +25,12 @@ PAUSE = 0.25
 """Seconds between polls while awake, without a wake-up."""
 ROUND = 0.02
 """Seconds between rounds at least, where one is to gather what several would do."""
-WIND_UP = 5.0
-"""Seconds that an ending worker waits for what is under way."""
+REST = 5.0
+"""Seconds for which what failed, and would fail again at once, is left alone."""
+WIND_UP = stopping.LIMIT - 3.0
+"""Seconds that an ending worker waits for what is under way, to record how it ends: a POST whose
+end nobody records is a copy more, or a delivery in doubt. The rest is for the end of the process.
+"""
 
 
 class WorkerLoop(ABC):
@@ -54,8 +59,9 @@ class WorkerLoop(ABC):
     5. Wake up the loops for which the commit has made work. A wake-up that is lost costs a sweep's
        delay.
     6. End if there was nothing to do for QUIET seconds: a wake-up or the next sweep calls `run`
-       again. A worker that is stopping polls no more, and waits at most WIND_UP for what is under
-       way; what has not ended by then is lost, as in 2.
+       again. A worker that is stopping leaves the wake-ups to others and begins nothing. It records
+       what is under way when that has ended, and waits for it at most WIND_UP; what has not ended
+       by then is lost, as in 2.
 
     The sending loop does 2 and 3 in one transaction, because both lock links; the loops of the
     application record each outcome in a transaction of its own.
@@ -71,6 +77,7 @@ class WorkerLoop(ABC):
         self._stopping = threading.Event()
         self._stopped_at = 0.0
         self._polled_at = 0.0
+        self._resting: dict[Any, float] = {}
         self._names = NOTHING
         """What wake-ups have named since the last round."""
 
@@ -102,9 +109,20 @@ class WorkerLoop(ABC):
     def is_busy(self) -> bool:
         return bool(self.carrier.under_way() or self._events)
 
+    @property
+    def resting(self) -> set[Any]:
+        now = time.monotonic()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        return set(self._resting)
+
+    def rest(self, key: object, seconds: float = REST) -> None:
+        self._resting[key] = time.monotonic() + seconds
+
     def run(self, on_work: Callable[[], None] = lambda: None) -> None:
         """Work until there was nothing to do for QUIET seconds; `on_work` is called once if there
-        is something. Returns at once if it runs."""
+        is something. Returns at once if it runs, or is stopping."""
+        if self._stopping.is_set():
+            return
         if not self._running.acquire(blocking=False):
             self._wake_up(EVERYTHING)
             return
@@ -120,6 +138,7 @@ class WorkerLoop(ABC):
     def stop(self) -> None:
         """The worker is ending: finish this round and what is under way, and return."""
         self._stopped_at = time.monotonic()
+        self.carrier.take_no_more()
         self._stopping.set()
         self._wake_up(NOTHING)
 
@@ -129,7 +148,7 @@ class WorkerLoop(ABC):
     def _stay_awake(self) -> None:
         with WakeUpListener(self.kind) as listener:
             busy_at = time.monotonic()
-            while not (self._stopping.is_set() and self._is_wound_up()):
+            while not self._stopping.is_set():
                 gathers = self.next_round_at() - time.monotonic()
                 self._stopping.wait(gathers)
                 self._take_events(self.patience(), listener)
@@ -137,24 +156,32 @@ class WorkerLoop(ABC):
                     self._names |= listener.take_rest()
                 if time.monotonic() - self._polled_at > PAUSE:
                     self._names |= EVERYTHING
-                try:
-                    found_work = self._round()
-                except DatabaseError as error:
-                    logger.warning("a round is waiting for the database: %s", error)
-                    restore_connection()
-                    found_work = False
-                if found_work or self.is_busy():
+                if self._try_round() or self.is_busy():
                     busy_at = time.monotonic()
                 elif time.monotonic() - busy_at > QUIET:
                     return
+            listener.give_back(self._names)
+            self._names = NOTHING
+        self._wind_up()
 
-    def _is_wound_up(self) -> bool:
-        return not self.is_busy() or time.monotonic() - self._stopped_at > WIND_UP
+    def _wind_up(self) -> None:
+        """Record what is under way; who else is awake hears the wake-ups."""
+        while self.is_busy() and time.monotonic() - self._stopped_at < WIND_UP:
+            self._take_events(self.patience())
+            self._try_round()
+
+    def _try_round(self) -> bool:
+        try:
+            return self._round()
+        except DatabaseError as error:
+            logger.warning("a round is waiting for the database: %s", error)
+            restore_connection()
+            return False
 
     def _round(self) -> bool:
-        names, self._names = self._names, NOTHING
         if self._stopping.is_set():
-            names = NOTHING
+            return self.round(NOTHING)
+        names, self._names = self._names, NOTHING
         if names.all:
             self._polled_at = time.monotonic()
         return self.round(names)

@@ -15,11 +15,13 @@ class Unreadable(ProtocolError):
     """A request that cannot be read or attributed: it gets an HTTP status only (D49).
 
     `status` is 400, 403, 413 or 415; `str()` is one line that names the thing and the cure.
+    `noted`: the history has it already.
     """
 
-    def __init__(self, reason: str, *, status: int = 400) -> None:
+    def __init__(self, reason: str, *, status: int = 400, noted: bool = False) -> None:
         super().__init__(reason)
         self.status = status
+        self.noted = noted
 
 
 class Refused(ProtocolError):

@@ -22,7 +22,7 @@ from msh import tracing
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
-from msh.transport.places import Place, Places, Standing
+from msh.transport.places import Place, Places, Room, Standing
 from msh.transport.registry import Transport, UnknownSchemeError, transport_for
 
 logger = logging.getLogger(__name__)
@@ -106,6 +106,16 @@ class Carrier:
     def free_in_all(self) -> int:
         with self._lock:
             return self._places.free_in_all()
+
+    def rooms(self, enough: int) -> list[Room]:
+        with self._lock:
+            return self._places.rooms(enough)
+
+    def take_no_more(self) -> None:
+        """The process is stopping: there is no free place any more. What is submitted all the same
+        is transmitted."""
+        with self._lock:
+            self._places.take_no_more()
 
     def busy(self) -> set[int]:
         with self._lock:

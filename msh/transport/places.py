@@ -4,6 +4,7 @@ Pure counting: whoever uses it from several threads holds a lock of its own.
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -27,6 +28,15 @@ class Place:
     slow: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more POSTs there may be to these `partners`; or, unless `only`, to all others."""
+
+    partners: Collection[int]
+    only: bool
+    places: int
+
+
 class Places:
     """`at_once` in all. Of these at most half for partners that are not known to answer, half of
     that for those that are known not to. A POST that takes long leaves them for one of
@@ -38,6 +48,12 @@ class Places:
         self._silent_at_once = max(1, at_once // 4)
         self._standings: dict[int, Standing] = {}
         self.clear()
+
+        self._is_open = True
+
+    def take_no_more(self) -> None:
+        """There is room for nobody from now on."""
+        self._is_open = False
 
     def clear(self) -> None:
         self._of_partner: Counter[int] = Counter()
@@ -78,7 +94,7 @@ class Places:
         return min(own, self._left(self._standing(partner_id)))
 
     def free_in_all(self) -> int:
-        return max(0, self._at_once - self._quick.total())
+        return max(0, self._at_once - self._quick.total()) if self._is_open else 0
 
     def under_way(self) -> int:
         return self._of_partner.total()
@@ -88,6 +104,23 @@ class Places:
         if self._left(Standing.SILENT):
             return own
         return own | {one for one, how in self._standings.items() if how is Standing.SILENT}
+
+    def rooms(self, enough: int) -> list[Room]:
+        """Who may have how many, for whoever looks for `enough` POSTs to make. Each kind of partner
+        by itself if one of them has room for fewer: what waits for a place there is not to hide
+        what has one."""
+        full = self.full()
+        unproven, silent = self._left(Standing.UNKNOWN), self._left(Standing.SILENT)
+        if min(unproven, silent) >= min(enough, self.free_in_all()):
+            return [Room(full, False, self.free_in_all())]
+        answering = {one for one, how in self._standings.items() if how is Standing.ANSWERS}
+        quiet = {one for one, how in self._standings.items() if how is Standing.SILENT}
+        rooms = [Room(answering - full, True, self.free_in_all())]
+        if unproven:
+            rooms.append(Room(answering | quiet | full, False, unproven))
+        if silent:
+            rooms.append(Room(quiet - full, True, silent))
+        return rooms
 
     def _left(self, standing: Standing) -> int:
         left = [self.free_in_all()]

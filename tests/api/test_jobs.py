@@ -109,6 +109,18 @@ def test_a_queue_is_counted_and_cancelled_as_a_job(
     assert [one["id"] for one in operator.get("jobs").json["results"]] == [done["id"]]
 
 
+@pytest.mark.parametrize("confirmation", [True, False, 1, 0, 7.0, ["a"], {"a": 1}, "true", ""])
+def test_a_confirmation_is_a_uuid_and_nothing_else(token: Tokens, confirmation: object) -> None:
+    """`true` would be the same confirmation for each queue that is cancelled."""
+    world = suspended_world(queued=2)
+    operator = token("operate", may=(*QUEUE, "view_bulkjob"))
+    body = {**WHY, "confirmation": confirmation}
+
+    assert_problem(operator.post(f"links/{world.link.pk}/cancel-queue", body), 422)
+
+    assert not BulkJob.objects.exists()
+
+
 def test_a_second_person_confirms_before_a_queue_is_cancelled(
     token: Tokens, settings: Settings
 ) -> None:

@@ -18,6 +18,7 @@ from msh.store.receiving.senders import find_sender, remembered_sender
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
+from msh.transport.places import Room
 from partners.models import Partner
 
 TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204, detail="204 No Content")
@@ -60,8 +61,11 @@ class KeepingCarrier:
     def submit(self, jobs: Iterable[Job]) -> None:
         self.taken.extend(jobs)
 
-    def busy(self) -> frozenset[int]:
-        return self.room.busy
+    def rooms(self, _: int) -> list[Room]:
+        return [Room(self.room.busy, only=False, places=self.room.left)]
+
+    def take_no_more(self) -> None:
+        self.room = Carrying(0)
 
     def free_in_all(self) -> int:
         return self.room.free_in_all()

@@ -16,6 +16,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
+from msh.transport.places import Room
 from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
@@ -51,8 +52,11 @@ class Scripted:
     def bytes_under_way(self) -> int:
         return 0
 
-    def busy(self) -> set[int]:
-        return set()
+    def rooms(self, _: int) -> list[Room]:
+        return [Room((), only=False, places=100)]
+
+    def take_no_more(self) -> None:
+        pass
 
     def under_way(self) -> int:
         return 0

@@ -130,7 +130,7 @@ def statements_of_a_poll() -> list[Call[Any]]:
     return [
         one
         for one in seen
-        if one.statement not in (USE_INDEX_ORDER, link_sql.LOCK, link_sql.LOAD, CLOCK)
+        if one.statement not in (USE_INDEX_ORDER, link_sql.LOCK_FREE, link_sql.LOAD, CLOCK)
     ]
 
 

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import transaction
 
 from msh import wire
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
-from msh.flows.sending import sending_loop
 from msh.models import InboundMessage
 from msh.protocol.effects import QueueError
 from msh.protocol.kinds import Verdict
@@ -17,7 +15,6 @@ from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import queue_error
 from msh.store.receiving.senders import find_sender
-from msh.store.sending import polling
 from msh.transport.job import Job
 from tests.sessions import meet
 
@@ -47,16 +44,6 @@ def end_attempt(world: World, job: Job) -> Act:
     return lambda: world.end(job, LOST)
 
 
-def end_attempt_in_a_poll(world: World, job: Job) -> Act:
-    def poll() -> None:
-        with transaction.atomic():
-            work = polling.lock_work([world.there.pk], polling.Places(4, 100))
-            sending_loop.record(work.links, [(job.key, LOST)])
-            work.links.write()
-
-    return poll
-
-
 def take_error(world: World, job: Job) -> Act:
     header = wire.parse(job.content_type, job.body).header
     why = QueueError(ErrorCode.OTHER_XML, Field.MESSAGE, "cannot be read")
@@ -65,7 +52,7 @@ def take_error(world: World, job: Job) -> Act:
     return take(world, error)
 
 
-@pytest.mark.parametrize("prepare", [end_attempt, end_attempt_in_a_poll, take_error])
+@pytest.mark.parametrize("prepare", [end_attempt, take_error])
 def test_concurrent_suspension_by_an_operator_stays(
     prepare: Callable[[World, Job], Act],
 ) -> None:

@@ -53,6 +53,74 @@ def test_a_round_that_gathers_takes_all_that_was_named(
     assert rounds < len(PARTNERS) / 2
 
 
+def running(loop: Scripted) -> threading.Thread:
+    """It has begun, and listens if no other did before."""
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls)
+    return thread
+
+
+def test_a_worker_that_is_stopping_leaves_the_wake_ups_to_others(client: Any) -> None:
+    """It would throw them away, for as long as something of its own is under way."""
+    stopping, other = Scripted(), Scripted()
+    threads = [running(stopping), running(other)]
+    stopping.stop()
+    rounds = stopping.rounds
+    wait_until(lambda: stopping.rounds > rounds + 2)
+
+    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
+    wait_until(lambda: other.names.links == PARTNERS or not client.llen(TOKENS))
+    rounds = other.rounds
+    wait_until(lambda: other.rounds > rounds + 2)
+    heard = other.names.links
+
+    other.stop()
+    for loop, thread in zip((stopping, other), threads, strict=True):
+        loop._events.put("the end of it")
+        thread.join(timeout=60)
+    assert heard == PARTNERS
+    assert stopping.names.links == frozenset()
+
+
+class StoppedWhileItWaits(Scripted):
+    """What was named reaches it together with the stop."""
+
+    def patience(self) -> float:
+        if not self._stopping.is_set():
+            self._events.put(Names(PARTNERS))
+            self._events.put("the end of it")
+            self.stop()
+        return super().patience()
+
+
+def test_names_that_a_stop_overtakes_are_left_to_the_next_worker(
+    monkeypatch: pytest.MonkeyPatch, client: Any
+) -> None:
+    tasks: list[WakeUp] = []
+    monkeypatch.setattr(wake_up_listener, "queue_task", tasks.append)
+    loop = StoppedWhileItWaits()
+
+    loop.run()
+
+    assert loop.names.links == frozenset()
+    assert wake_up.take_names(WakeUp.FORWARD).links == PARTNERS
+    assert tasks == [WakeUp.FORWARD]
+
+
+def test_a_task_of_a_worker_that_is_stopping_takes_no_names(client: Any) -> None:
+    class Sending(Scripted):
+        def missed_names(self) -> Names:
+            return wake_up.take_names(self.kind)
+
+    client.rpush(TOKENS, Names(PARTNERS).token())
+    loop = Sending()
+    loop.taken.append("nothing is under way")
+    loop.stop()
+    loop.run()
+    assert wake_up.take_names(WakeUp.FORWARD).links == PARTNERS
+
+
 def test_nothing_is_waited_for(client: Any) -> None:
     with WakeUpListener(WakeUp.FORWARD) as listener:
         assert listener.take() == NOTHING

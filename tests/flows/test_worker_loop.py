@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from msh import stopping
 from msh.flows import worker_loop
 from msh.flows.events import Events
 from msh.flows.names import NOTHING, Names
@@ -63,15 +64,52 @@ def test_stopped_loop_waits_for_what_is_under_way() -> None:
     assert loop.polls == polls
 
 
-def test_stopped_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_loop, "WIND_UP", 0.1)
+def test_stopped_loop_ends_though_something_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_loop, "WIND_UP", 0.5)
+    loop = Scripted()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls)
+
+    loop.stop()
+    thread.join(timeout=60)
+
+    assert not thread.is_alive()
+    assert loop.is_busy()
+
+
+def test_loop_that_was_stopped_does_not_begin() -> None:
     loop = Scripted()
     loop.stop()
-
     loop.run()
+    assert loop.rounds == 0
+    assert loop.is_busy()
 
-    assert loop.taken == []
-    assert loop.polls == 0
+
+class SlowToEnd(Scripted):
+    """Its stop was asked for so long ago that little is left of the time that a process has."""
+
+    def stop(self) -> None:
+        super().stop()
+        self._stopped_at -= stopping.LIMIT - 5.0
+
+
+def test_stopped_loop_waits_nearly_as_long_as_its_process_may() -> None:
+    """What a POST brings after that, nobody records."""
+    loop = SlowToEnd()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls)
+
+    loop.stop()
+    rounds = loop.rounds
+    wait_until(lambda: loop.rounds > rounds + 1 or not thread.is_alive())
+    loop._events.put("the end of it")
+    thread.join(timeout=60)
+
+    assert not thread.is_alive()
+    assert loop.taken == ["the end of it"]
+    assert worker_loop.WIND_UP < stopping.LIMIT
 
 
 def test_names_and_a_poll_that_come_together_are_both_done(

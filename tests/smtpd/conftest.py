@@ -5,25 +5,25 @@ The test waits for each reply, so no two of them use the connection at the same 
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from msh.allowance import guesses, refusals
 from msh.smtpd import Handler, Listening, make_server
-
-Serving = Callable[[Listening], AbstractContextManager[int]]
+from msh.smtpd.bounds import Limits
 
 
 @contextmanager
-def serving(listening: Listening) -> Iterator[int]:
+def serving(listening: Listening, limits: Limits | None = None) -> Iterator[int]:
     """The port on which it listens meanwhile."""
     loop = asyncio.new_event_loop()
     with _on_our_connection() as threads:
-        handler = Handler(threads)
+        handler = Handler(threads, limits)
         server = loop.run_until_complete(
             loop.create_server(lambda: make_server(listening, handler), listening.host, 0)
         )
@@ -60,6 +60,14 @@ async def _end(server: asyncio.Server) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_spent() -> Iterator[None]:
+    """Tests come from one address."""
+    yield
+    for allowance in (guesses, refusals):
+        allowance.forget()
 
 
 @pytest.fixture

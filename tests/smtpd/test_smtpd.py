@@ -269,12 +269,25 @@ def test_a_mail_over_the_limit_is_refused_at_its_end_and_the_next_is_taken(
     assert client.send(message())[0] == 250
 
 
-def test_a_line_that_no_mail_has_is_refused(client: Client) -> None:
+@pytest.mark.parametrize("length", [998, 999, 1000, 1001, 2001, 20_000, 700_000])
+def test_lines_may_be_of_any_length(client: Client, length: int) -> None:
+    """XML without line breaks, sent as it is: more than the 998 bytes of RFC 5322 §2.1.1."""
+    content = b"." + b"x" * (length - 1)
+    draft = message().but(payloads=[Payload(content, transfer_encoding="8bit")])
+
+    assert client.send(draft)[0] == 250
+
+    (payload,) = InboundMessage.objects.get().payloads.all()
+    assert bytes(payload.content) == content
+
+
+def test_a_line_over_the_limit_is_refused_at_its_end_and_the_next_is_taken(client: Client) -> None:
     client.begin()
 
-    code, text = client.data(b"Content-Type: text/xml\r\n\r\n" + b"x" * 5000 + b"\r\n")
+    code, text = client.data(b"Content-Type: text/xml\r\n\r\n" + b"x" * (mail_limit() + 1))
 
-    assert (code, "Line too long" in text) == (500, True)
+    assert (code, f"more than {mail_limit()} bytes" in text) == (552, True)
+    assert client.send(message())[0] == 250
 
 
 def test_database_down_is_a_temporary_reply(

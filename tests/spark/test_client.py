@@ -8,11 +8,20 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from spark_bridge.client import LONGEST_WAIT, ApiRefused, ApiUnavailable, Client
-from spark_bridge.options import Secret, Server
+from spark_bridge.client import (
+    LONGEST_WAIT,
+    ApiRefused,
+    ApiUnavailable,
+    Client,
+    require_reachable,
+)
+from spark_bridge.options import Secret, Server, read_options
+from spark_bridge.reader import MARK_EVERY, FeedReader, FeedStreamReader
 
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
 CUT = "cut"
@@ -43,6 +52,10 @@ class Scripted(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script: list[Any] = []
         self.bodies: list[bytes] = []
+        self.gets: list[str] = []
+        self.feed: Feed | None = None
+        self.status = 200
+        """Of the answer to each GET."""
 
     def answers(self, body: bytes, put_off: frozenset[str] = frozenset()) -> bytes:
         ids = [json.loads(line)["message_id"] for line in body.splitlines()]
@@ -55,12 +68,29 @@ class Scripted(ThreadingHTTPServer):
         return b"".join(json.dumps(answer).encode() + b"\n" for answer in answers)
 
 
+class Feed:
+    """`GET inbound` of an MSH that accepts `inflow` messages while each page is read."""
+
+    def __init__(self, stored: int, inflow: int) -> None:
+        self._stored, self._inflow = stored, inflow
+
+    def page(self, path: str) -> bytes:
+        query = parse_qs(urlsplit(path).query)
+        after, limit = int(query["after"][0]), int(query["limit"][0])
+        found = range(after + 1, min(after + limit, self._stored) + 1)
+        self._stored += self._inflow
+        rows = [{"position": number} for number in found]
+        return json.dumps({"results": rows, "next": found[-1] if found else after}).encode()
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Scripted
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._answer(200, b"<html>Somebody else</html>", {})
+        self.server.gets.append(self.path)
+        answer = self.server.feed.page(self.path) if self.server.feed else b"<html>Another</html>"
+        self._answer(self.server.status, answer, {})
 
     def do_POST(self) -> None:
         if self.server.script[:1] == [REFUSED_UNREAD]:
@@ -235,3 +265,64 @@ def test_partner_that_stays_closed(api: Scripted, clock: Clock) -> None:
     ):
         client.submit(LINES)
     assert 30 < sum(clock.waits) <= 60
+
+
+@pytest.mark.parametrize("stored", [0, 3, MARK_EVERY, 3 * MARK_EVERY, 3 * MARK_EVERY + 1])
+def test_what_comes_in_while_the_feed_is_planned_is_left_for_later(
+    api: Scripted, stored: int
+) -> None:
+    """One message for each page is enough to be followed for as long as they come."""
+    api.feed = Feed(stored, inflow=1)
+    given = {"url": f"http://127.0.0.1:{api.server_port}", "token": "t0ken", "payloads": "false"}
+
+    stretches = FeedReader(read_options(given, stream=False)).partitions()
+
+    assert len(api.gets) <= stored // MARK_EVERY + 1
+    assert stored <= stretches[-1].until <= stored + len(api.gets)
+    stream = FeedStreamReader(read_options(given, stream=True))
+    for limit in (ReadMaxRows(10_000), ReadAllAvailable()):
+        api.gets.clear()
+        api.feed = Feed(stored, inflow=1)
+        end = stream.latestOffset({"position": 0}, limit)
+        assert len(api.gets) <= stored // MARK_EVERY + 1
+        assert stored <= end["position"] <= stored + len(api.gets)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:{closed}", "Connection refused"),
+        ("http://no-such-host.invalid", "was lost"),
+        ("https://127.0.0.1:{port}", "was lost"),
+        ("http://127.0.0.1:{port}", "answered no JSON: is it the address of an MSH"),
+    ],
+)
+def test_a_wrong_address_is_found_on_the_driver(api: Scripted, url: str, said: str) -> None:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+    server = Server(url.format(port=api.server_port, closed=closed), Secret("t0ken"), 120, 1)
+    with pytest.raises((ApiRefused, ApiUnavailable), match=said) as raised:
+        require_reachable(server)
+    if isinstance(raised.value, ApiUnavailable):
+        assert "Check option url: host, port, scheme and certificate." in str(raised.value)
+        assert "retryTimeout" not in str(raised.value)
+
+
+def test_a_token_that_only_sends_is_no_wrong_address(api: Scripted) -> None:
+    api.status = 403
+    require_reachable(Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1))
+    api.status = 401
+    with pytest.raises(ApiRefused, match="answered 401"):
+        require_reachable(Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1))
+
+
+def test_a_stream_that_writes_waits_for_an_msh_that_is_away_but_for_no_wrong_name() -> None:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = probe.getsockname()[1]
+    away = Server(f"http://127.0.0.1:{closed}", Secret("t0ken"), 120, 600)
+    require_reachable(away, must_answer=False)
+    wrong = Server("http://no-such-host.invalid", Secret("t0ken"), 120, 600)
+    with pytest.raises(ApiUnavailable, match="Check option url"):
+        require_reachable(wrong, must_answer=False)

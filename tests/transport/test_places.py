@@ -1,6 +1,6 @@
 """Places for POSTs, counted: who is known to answer has room whatever others do."""
 
-from msh.transport.places import Places, Standing
+from msh.transport.places import Places, Room, Standing
 
 ANSWERS, SILENT = Standing.ANSWERS, Standing.SILENT
 
@@ -71,3 +71,42 @@ def test_a_partner_has_no_more_than_its_own_places() -> None:
     assert places.free(1) == 0
     places.clear()
     assert (places.free(1), places.under_way()) == (2, 0)
+
+
+def test_there_is_one_room_while_each_kind_has_enough() -> None:
+    places = make(at_once=40)
+    known(places, SILENT, 1)
+    places.take(2)
+    places.take(2)
+    assert places.rooms(enough=10) == [Room({2}, only=False, places=38)]
+
+
+def test_those_that_answer_have_a_room_of_their_own_when_new_ones_have_none() -> None:
+    """A poll for all of them would find those that may not be sent anything."""
+    places = make()
+    known(places, ANSWERS, 100, 101)
+    known(places, SILENT, 200)
+    assert take_all(places, range(20)) == 4
+    assert places.rooms(enough=50) == [Room({100, 101}, only=True, places=4)]
+    places.take(100)
+    places.take(100)
+    assert places.rooms(enough=50) == [Room({101}, only=True, places=2)]
+
+
+def test_new_and_silent_ones_have_what_is_left_of_theirs() -> None:
+    places = make()
+    known(places, ANSWERS, 100)
+    known(places, SILENT, 200, 201, 202)
+    assert take_all(places, range(200, 202)) == 2
+    places.take(1)
+    assert places.rooms(enough=50) == [
+        Room({100}, only=True, places=5),
+        Room({100, 200, 201, 202}, only=False, places=1),
+    ]
+
+
+def test_there_is_no_place_when_no_more_are_taken() -> None:
+    places = make()
+    places.take_no_more()
+    assert (places.free(1), places.free_in_all()) == (0, 0)
+    assert [room.places for room in places.rooms(enough=50)] == [0]

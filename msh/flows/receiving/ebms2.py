@@ -26,7 +26,7 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
 from msh.store.receiving.ebms2_services import answer_question
-from msh.store.receiving.refusals import count_unanswered, note, refuse_answer
+from msh.store.receiving.refusals import count_unanswered, note, note_refused, refuse_answer
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
@@ -55,6 +55,14 @@ class _Senders:
         if found is None or not self.by_mail:
             return found
         return replace(found, agreed=replace(found.agreed, sync_reply=NO_SYNC))
+
+    def note_refused(self, status: int, reason: str) -> None:
+        """Of what is no message, if there is no doubt who sent it."""
+        if len(self.partners) == 1:
+            event = "MailRefused" if self.by_mail else "RequestRefused"
+            note_refused(self.partners[0].pk, event, f"{status}: {reason}")
+        else:
+            logger.warning("refused from one of several partners: %s: %s", status, reason)
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
@@ -104,7 +112,7 @@ def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
     try:
         received = parse(content_type, body)
     except NotAMessage as problem:
-        return _not_a_message(problem)
+        return _not_a_message(senders, problem)
     except Unusable as problem:
         return _refuse_unusable(senders, problem)
     header = received.message.header
@@ -127,8 +135,9 @@ def _trace(partner: Partner, message: Message) -> None:
             tracing.recorder.note_message(partner.pk, header.message_id, header.kind.value, about)
 
 
-def _not_a_message(problem: NotAMessage) -> Answer:
+def _not_a_message(senders: _Senders, problem: NotAMessage) -> Answer:
     reason = str(problem)
+    senders.note_refused(problem.status, reason)
     if problem.status != _FAULT:
         return Answer(problem.status, reason)
     return Answer(_FAULT, reason, fault(problem.code, reason))
@@ -155,6 +164,7 @@ def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:
         note(found.partner.pk, partial.message_id, f"{partial.kind}Refused", reason)
         return Answer(TAKEN, reason)
     if not partial.message_id:
+        senders.note_refused(_FAULT, reason)
         return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
     ebms2.refuse(found, partial, _errors(found, problem.defects) or (problem.defects[0].error,))
     wake_up(WakeUp.TRANSMIT)

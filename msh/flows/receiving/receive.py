@@ -97,8 +97,8 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     except Refused as refused:
         return _refuse(partner, refused)
     header = message.header
-    _note_signal_of_others(partner, header)
-    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
+    noted = _note_signal_of_others(partner, header)
+    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri, noted=noted)
     _trace(partner, header)
     match header.message_type:
         case MessageType.NORMAL:
@@ -117,22 +117,27 @@ def _trace(partner: Partner, header: Header) -> None:
             tracing.recorder.note_message(partner.pk, header.message_id, kind.value, about)
 
 
-def _note_signal_of_others(partner: Partner, header: Header) -> None:
-    """One row a minute, whatever it refers to: it is refused, and the partner's operators are told
-    by the status; ours find it in the history of the link (D55)."""
+def _note_signal_of_others(partner: Partner, header: Header) -> bool:
+    """Whether it is one. One row a minute, whatever it refers to: it is refused, and the partner's
+    operators are told by the status; ours find it in the history of the link (D55)."""
     of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
-    if header.message_type.is_signal and not of_the_pair:
+    of_others = header.message_type.is_signal and not of_the_pair
+    if of_others:
         name = f"{header.message_type}NotOfThePair"
         detail = "its SenderURI or ReceiverURI does not match: 403"
         note_unexpected(partner.pk, "", name, detail)
+    return of_others
 
 
-def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
+def _require_pair(
+    partner: Partner, sender_uri: str, receiver_uri: str, *, noted: bool = False
+) -> None:
     if not partner.is_pair(sender_uri, receiver_uri):
         raise Unreadable(
             f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} do not match the agreement"
             f" with partner {partner.name}",
             status=403,
+            noted=noted,
         )
 
 

@@ -18,10 +18,12 @@ from msh.flows.sending import acknowledge, promised, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
+from msh.store.engine import run
 from msh.store.sending import polling
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, lock_lost
 from msh.store.sending.best_effort_sql import WaitingMessage
 from msh.store.sending.isolation import describe, isolate_best_effort, isolate_link, isolate_signal
+from msh.store.sending.link_sql import WAIT_BRIEFLY
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places
 from msh.store.sending.signals import PendingSignal
@@ -45,6 +47,8 @@ class Unit:
     act: Callable[[], tuple[OutboundLinks, list[Job]]]
     isolate: Callable[[str], None]
     ended: tuple[Ended, ...] = ()
+    link: int | None = None
+    """The partner whose link it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ def do(unit: Unit) -> Done:
     """Do it, or isolate what it is about. Raises only what says that the database is gone."""
     try:
         with transaction.atomic():
+            run(WAIT_BRIEFLY())
             links, jobs = unit.act()
             links.write()
     except Exception as error:
@@ -102,7 +107,7 @@ def _lane_ended(partner_id: int, ended: list[Ended]) -> Unit:
 
     attempts = [(key.key, key.attempt, result) for key, result in ended]
     isolate = partial(isolate_link, partner_id, ended=attempts)
-    return Unit(f"the link to partner {partner_id}", act, isolate, tuple(ended))
+    return Unit(f"the link to partner {partner_id}", act, isolate, tuple(ended), partner_id)
 
 
 def unit_of_promise(job: Job, kept: list[Job]) -> Unit:
@@ -114,7 +119,7 @@ def unit_of_promise(job: Job, kept: list[Job]) -> Unit:
         return links, []
 
     isolate = partial(isolate_link, job.partner_id, ended=())
-    return Unit(f"the link to partner {job.partner_id}", act, isolate)
+    return Unit(f"the link to partner {job.partner_id}", act, isolate, link=job.partner_id)
 
 
 def _best_effort_ended(one: Ended) -> Unit:
@@ -176,7 +181,7 @@ def _lane(partner_id: int, budget: SendBudget) -> Unit:
         return work.links, transmit.jobs_of(work.links, transmit.claim(work.links, budget))
 
     isolate = partial(isolate_link, partner_id, ended=())
-    return Unit(f"the link to partner {partner_id}", act, isolate)
+    return Unit(f"the link to partner {partner_id}", act, isolate, link=partner_id)
 
 
 def _best_effort(row: WaitingMessage, budget: SendBudget) -> Unit:

@@ -62,6 +62,13 @@ class Outcomes:
         """`keys`: the `id` of the key of each job."""
         self._held = [one for one in self._held if id(one.finished.job.key) not in keys]
 
+    def put_off(self, keys: Collection[int], until: float) -> None:
+        """They cannot be recorded before: others hold what they would write."""
+        self._held = [
+            Held(one, until) if id(one.job.key) in keys else Held(one, before)
+            for one, before in self._held
+        ]
+
     def next_at(self) -> float:
         """When the first of them is to be recorded."""
         return min((one.until for one in self._held), default=math.inf)

@@ -3,7 +3,8 @@
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from msh.faults import CrashPoint, reach
@@ -24,7 +25,7 @@ from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import answer_of_best_effort
 from msh.flows.sending.outcomes import Outcomes
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
-from msh.flows.worker_loop import WorkerLoop
+from msh.flows.worker_loop import PAUSE, REST, WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
 from msh.store.sending import polling
@@ -101,11 +102,13 @@ class SendingLoop(WorkerLoop):
         return self._round_at
 
     def patience(self) -> float:
-        """Outcomes that the database refused are tried again after PAUSE."""
+        """Outcomes that the database refused are tried again after PAUSE, links that were named
+        beside too many others at once."""
+        if self._names.links and self.carrier.free_in_all():
+            return 0.0
+        usual = outcomes.HOLD / 2 if self.carrier.under_way() else super().patience()
         held = min(self._unrecorded.next_at(), self._settled.next_at()) - time.monotonic()
-        if 0 < held < math.inf:
-            return held
-        return outcomes.HOLD / 2 if self.carrier.under_way() else super().patience()
+        return min(held, usual) if held > 0 else usual
 
     def is_busy(self) -> bool:
         held = self._unrecorded or self._settled or self._landed or self._landed_later
@@ -142,6 +145,7 @@ class SendingLoop(WorkerLoop):
         is_stopping = self._stopping.is_set()
         now = math.inf if is_stopping else time.monotonic()
         to_keep = self._promised.all() if is_stopping else self._promised.of(names)
+        names = self._with_room(names)
         if not (names.all or names.links or to_keep or self._unrecorded.are_due(now)):
             return bool(self._unrecorded) or did_something
         try:
@@ -154,6 +158,7 @@ class SendingLoop(WorkerLoop):
             self._has_flights = True  # nobody has looked
             return self._round_one_by_one(names)
         self._unrecorded.forget({id(one.job.key) for one in done.ended})
+        self._unrecorded.put_off(done.missed, time.monotonic() + PAUSE)
         if names.all:
             self._short_claims.clear()
         self._promised.end(done.under_way, done.kept)
@@ -213,12 +218,16 @@ class SendingLoop(WorkerLoop):
     def _round_one_by_one(self, names: Names) -> bool:
         """As `round`. An outcome is forgotten only when it is written, or is no one's any more."""
         settled = False
-        keys = [(one.job.key, one.outcome) for one in self._unrecorded]
+        resting = self.resting
+        keys = [(o.job.key, o.outcome) for o in self._unrecorded if o.job.partner_id not in resting]
         for unit in isolation.units_of_outcomes(keys):
+            ended = {id(key) for key, _ in unit.ended}
             if self._do(unit):
                 settled = True
-                self._unrecorded.forget({id(key) for key, _ in unit.ended})
-        self._keep_promises(self._promised.all())
+                self._unrecorded.forget(ended)
+            else:
+                self._unrecorded.put_off(ended, time.monotonic() + REST)
+        self._keep_promises([job for job in self._promised.all() if job.partner_id not in resting])
         if names.all or names.links:
             budget = SendBudget(self.carrier)
             for unit in isolation.units_of_poll(self._places(budget), budget):
@@ -228,7 +237,8 @@ class SendingLoop(WorkerLoop):
     def _keep_promises(self, under_way: list[Job]) -> None:
         for job in under_way:
             kept: list[Job] = []
-            written = isolation.do(isolation.unit_of_promise(job, kept)).links is not None
+            unit = isolation.unit_of_promise(job, kept)
+            written = isolation.do(unit).links is not None
             self._promised.end([job], kept if written else [])
 
     def _do(self, unit: isolation.Unit) -> bool:
@@ -238,6 +248,8 @@ class SendingLoop(WorkerLoop):
         if done.links is not None:
             done.links.transmits.clear()  # they are polled for one by one
             wake_up_for(done.links)
+        if unit.link and not done.settled:
+            self.rest(unit.link)
         return done.settled
 
     def _record_and_claim(self, names: Names, to_keep: list[Job], now: float) -> "_Done":
@@ -246,6 +258,8 @@ class SendingLoop(WorkerLoop):
         due = self._unrecorded.to_record(now, names.links)
         partners = transmit.partners_of([(one.job.key, one.outcome) for one in due])
         partners |= {job.partner_id for job in to_keep}
+        resting = self.resting if now < math.inf else set()
+        partners -= resting
         budget = SendBudget(self.carrier)
         places = self._places(budget)
         if names.all:
@@ -255,14 +269,17 @@ class SendingLoop(WorkerLoop):
         self._has_flights = work.has_flights or (self._has_flights and not names.all)
         locked = frozenset(work.links)
         ended = self._unrecorded.to_record(now, locked)
+        missed = self._missed(ended, resting.union(work.missed) - locked)
+        ended = [one for one in ended if id(one.job.key) not in missed]
         record(work.links, [(one.job.key, one.outcome) for one in ended])
+        to_keep = [job for job in to_keep if job.partner_id in partners.difference(work.missed)]
         under_way = self._promised.among(locked, to_keep)
         kept = promised.keep(work.links, under_way)
         jobs = claim(work, budget)
         work.links.transmits.clear()
         self._more = budget.refused or (self._more and not names.all)
         if names.all:
-            self._more |= len(jobs) >= places.limit
+            self._more |= len(jobs) >= places.limit or len(places.rooms) > 1
             if self._short_claims:
                 acknowledge.keep_claimed(work.links, self._short_claims)
             self._end_leases()
@@ -271,11 +288,34 @@ class SendingLoop(WorkerLoop):
         if jobs:
             reach(CrashPoint.POLL_BEFORE_COMMIT)
         work.links.write(last=True)
-        return _Done(work.links, jobs, ended, under_way, kept)
+        return _Done(work.links, jobs, ended, missed, under_way, kept)
 
     def _places(self, budget: SendBudget) -> polling.Places:
-        busy, free = self.carrier.busy(), self.carrier.free_in_all()
-        return polling.Places(AT_ONCE_PER_PARTNER, free, busy, budget.for_large)
+        return polling.Places(
+            AT_ONCE_PER_PARTNER,
+            self.carrier.free_in_all(),
+            large=budget.for_large,
+            rooms=self.carrier.rooms(polling.AT_ONCE),
+            resting=self.resting,
+        )
+
+    def _with_room(self, names: Names) -> Names:
+        """As many of the named links as one poll takes, of partners who have a place. What has none
+        is found by the poll that the end of a POST asks for; the others are for the next round."""
+        resting = self.resting
+        room = [one for one in names.links if one not in resting and self.carrier.free(one)]
+        self._more |= len(room) < len(names.links)
+        limit = min(polling.AT_ONCE, self.carrier.free_in_all())
+        if not names.all:
+            self._names |= Names(links=frozenset(room[limit:]))
+        return replace(names, links=frozenset(room[:limit]))
+
+    @staticmethod
+    def _missed(ended: list[Finished], partners: Collection[int]) -> set[int]:
+        """The `id` of the key of each copy that is one of a link to these `partners`."""
+        keys = [one.job.key for one in ended]
+        copies = [key for key in keys if isinstance(key, transmit.Copy) and key.attempt is not None]
+        return {id(copy) for copy in copies if copy.partner_id in partners}
 
     def _end_leases(self) -> None:
         if time.monotonic() - self._leases_at > LEASES_EVERY:
@@ -285,11 +325,13 @@ class SendingLoop(WorkerLoop):
 
 class _Done(NamedTuple):
     """Of one transaction: the links that it wrote, the jobs to submit, the outcomes that are
-    recorded; and what was under way on these links, with those that are still ours."""
+    recorded; the `id` of the key of those whose link others hold; and what was under way on these
+    links, with those that are still ours."""
 
     links: OutboundLinks
     jobs: list[Job]
     ended: list[Finished]
+    missed: set[int]
     under_way: list[Job]
     kept: list[Job]
 

@@ -15,6 +15,7 @@ from msh.protocol.vocabulary import ErrorCode
 from msh.store import capacity
 from msh.store.clock import read_clock
 from msh.store.engine import run
+from msh.store.history import LINK, MESSAGE
 from msh.store.sending.submissions import mark_in_use
 from msh.store.sending.upstream import failure_of_forwarded
 from partners.models import Partner
@@ -83,7 +84,8 @@ def queue_error(
 
 
 def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
-    run(history_call(partner_id, None, message_id, event, detail, counts=True))
+    subject = MESSAGE if message_id else LINK
+    run(history_call(partner_id, None, message_id, event, detail, subject=subject, counts=True))
 
 
 def _no_agreement(header: Header) -> tuple[Field, str]:

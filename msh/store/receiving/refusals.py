@@ -11,8 +11,10 @@ from msh.protocol.vocabulary import ErrorCode
 from msh.store import history, incidents
 from msh.store.clock import read_clock
 from msh.store.engine import Call, Statement, run
-from msh.store.history import LINK, HistoryRow
+from msh.store.history import LINK, MESSAGE, HistoryRow
 from msh.store.sending.message_sql import FIND_SENT
+
+REASON_LIMIT = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,25 @@ def _unrecorded(partner_id: int) -> Call[None]:
     return _count(partner_id, "SignalsNotNoted", "too many that move nothing")
 
 
+def note_refused(partner_id: int, event: str, reason: str) -> None:
+    """A request or mail of this partner was refused before it was a message: an event of the link,
+    one row a minute for each reason."""
+    if may_record(partner_id):
+        row = HistoryRow(partner_id, "in", event, detail=reason[:REASON_LIMIT], subject=LINK)
+        run(history.insert_or_count(row))
+    else:
+        run(_count(partner_id, "RefusalsNotNoted", "too many requests are refused"))
+
+
 def noted(
     partner_id: int, message_id: str, event: str, detail: str, direction: str = "in"
 ) -> Call[None]:
     """What a partner has sent that moves nothing: a row of its own, or counted."""
     if not may_record(partner_id):
         return _unrecorded(partner_id)
+    subject = MESSAGE if message_id else LINK
     return history.insert_or_count(
-        HistoryRow(partner_id, direction, event, message_id, detail=detail)
+        HistoryRow(partner_id, direction, event, message_id, detail=detail, subject=subject)
     )
 
 

@@ -87,4 +87,12 @@ def remembered_sender(authorization: str) -> Partner | None:
 
 
 def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:
-    return find_sender(f"Basic {b64encode(user + b':' + password).decode()}")
+    return find_sender(_basic(user, password))
+
+
+def remembered_login(user: bytes, password: bytes) -> Partner | None:
+    return remembered_sender(_basic(user, password))
+
+
+def _basic(user: bytes, password: bytes) -> str:
+    return f"Basic {b64encode(user + b':' + password).decode()}"

@@ -69,6 +69,7 @@ LEASE = Write("""
 # first message is the oldest; those with a large one in a window of their own, for they may wait
 # until others have left. Of each link the first, then of each the second, and so on.
 # BETWEEN, for with `=` an index of ids alone would do for the order, and is read from its start.
+# Those to these `partners`, if `only` is true, else to all others.
 # A link that is probed is suspended to all but the probe (D15, D41).
 LOCK_WAITING = Statement(
     """
@@ -85,7 +86,7 @@ LOCK_WAITING = Statement(
         FROM head CROSS JOIN LATERAL (
             SELECT partner_id, state, in_flight_id, retries_spent
             FROM msh_outboundlink WHERE id = head.link_id OFFSET 0) link
-        WHERE link.state IN ('idle', 'waiting') AND link.partner_id <> ALL(%(full)s)
+        WHERE link.state IN ('idle', 'waiting') AND (link.partner_id = ANY(%(partners)s)) = %(only)s
           AND (link.retries_spent = 0 OR NOT EXISTS (
               SELECT FROM msh_outboundmessage flying
               WHERE flying.id = link.in_flight_id

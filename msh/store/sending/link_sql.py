@@ -99,23 +99,32 @@ LOCK = Statement(
     Key,
 )
 
+WAIT_BRIEFLY = Write("SELECT set_config('lock_timeout', '250ms', true)")
+"""For the rest of the transaction."""
+
+# Passes over what others hold. A round serves many partners, so the rest of its transaction waits
+# briefly only: somebody may hold another row of one of them, as a person's session does.
 LOCK_FREE = Statement(
     """
-    SELECT id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT link.id FROM set_config('lock_timeout', '250ms', true) AS briefly CROSS JOIN LATERAL (
+        SELECT id FROM msh_outboundlink
+        WHERE partner_id = ANY(%(partner_ids)s) AND briefly <> ''
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) link
     """,
     Key,
 )
 
 # Large copies have a statement of their own: many of them may wait until others have left, and must
-# not hide those that need not. `full` are partners whose places are all taken.
+# not hide those that need not. What is unsent is found for these `partners` if `only` is true, else
+# for all others; other waits if `timed` is. Nothing is found for those that are `resting`.
 _DUE = """
     SELECT partner_id FROM msh_outboundlink link
     WHERE state IN ('waiting', 'transient') AND due <= statement_timestamp()
       AND {0} (unsent AND EXISTS (
           SELECT FROM msh_outboundmessage flying
           WHERE flying.id = link.in_flight_id AND flying.size >= %(large)s OFFSET 0))
-      AND NOT (unsent AND partner_id = ANY(%(full)s))
+      AND CASE WHEN unsent THEN (partner_id = ANY(%(partners)s)) = %(only)s ELSE %(timed)s END
+      AND partner_id <> ALL(%(resting)s)
     ORDER BY due LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -158,7 +167,8 @@ LOCK_IDLE_WITH_QUEUE = Statement(
         SELECT idle_id FROM queued WHERE idle_id = full_id)
     SELECT link.partner_id FROM found CROSS JOIN LATERAL (
         SELECT partner_id FROM msh_outboundlink
-        WHERE id = found.id AND state = 'idle' FOR NO KEY UPDATE SKIP LOCKED) link
+        WHERE id = found.id AND state = 'idle' AND partner_id <> ALL(%(resting)s)
+        FOR NO KEY UPDATE SKIP LOCKED) link
     LIMIT %(limit)s
     """,
     Found,

@@ -1,12 +1,14 @@
 """What there is to send now: found and locked in one round trip, passing over what others hold."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
+from msh.transport.places import Room
 
 from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort_sql import WaitingMessage
@@ -28,6 +30,8 @@ class Work:
 
     links: OutboundLinks
     due: set[int]
+    missed: Collection[int] = ()
+    """Partners whose link was asked for, and is locked by others."""
     best_effort: list[WaitingMessage] = field(default_factory=list)
     signals: list[PendingSignal] = field(default_factory=list)
     copies: list[CopyRow] = field(default_factory=list)
@@ -38,13 +42,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a carrier can take. `of_partner`: at most so many of one, and none of the `full` ones.
-    `large`: whether there are bytes for a large message."""
+    """What a carrier can take. `of_partner`: at most so many of one, and none of the `full` ones;
+    of each of the `rooms`, where there are any, what it has. `large`: whether there are bytes for a
+    large message. The links of `resting` partners are left alone."""
 
     of_partner: int
     in_all: int
     full: Collection[int] = ()
     large: bool = True
+    rooms: Sequence[Room] = ()
+    resting: Collection[int] = ()
 
     @property
     def limit(self) -> int:
@@ -54,49 +61,74 @@ class Places:
     def limit_of_large(self) -> int:
         return self.limit if self.large else 0
 
+    def in_each_room(self) -> list[Room]:
+        """With no more places than one poll takes."""
+        rooms = self.rooms or (Room(self.full, False, self.in_all),)
+        return [replace(room, places=min(room.places, self.limit)) for room in rooms]
+
 
 def lock_work(ended: Iterable[int], places: Places) -> Work:
     """Links that are due or idle with a queue, beside those of the `ended` partners; BestEffort
-    messages and pending signals. Of each no more than there are `places`.
-
-    The links of `ended` are waited for, the rest passed over if others hold it.
+    messages and pending signals. Of each no more than there are `places`. What others hold is
+    passed over.
     """
     asked = list(ended)
-    _, _, due, large, idle, best_effort, pending, (clock,) = run(
+    links_due, waiting = _lock_links(places), _lock_best_effort(places)
+    _, free, *found, (clock,) = run(
         USE_INDEX_ORDER(),
-        link_sql.LOCK(partner_ids=asked),
-        *_lock_links(places),
-        _lock_best_effort(places),
-        _lock_signals(places),
+        link_sql.LOCK_FREE(partner_ids=asked),
+        *links_due,
+        *waiting,
+        *_lock_signals(places),
         CLOCK_AND_FLIGHTS(),
     )
-    timed = {row.partner_id for row in (*due, *large)}
+    *timed, idle = found[: len(links_due)]
+    signals_from = len(links_due) + len(waiting)
+    due = {row.partner_id for rows in timed for row in rows}
+    others = due.union(row.partner_id for row in idle)
+    links, missed = _load_locked({row.id for row in free}, asked, others)
+    links.now = max(links.now, clock.now)
     return Work(
-        links=OutboundLinks.load({*asked, *timed, *(row.partner_id for row in idle)}, clock.now),
-        due=timed - set(asked),  # how their POST ended comes first
-        best_effort=best_effort,
-        signals=pending,
+        links,
+        due - set(asked),  # how their POST ended comes first
+        missed,
+        best_effort=list(chain(*found[len(links_due) : signals_from])),
+        signals=list(chain(*found[signals_from:])),
         has_flights=clock.has_flights,
     )
 
 
+def _load_locked(
+    free: Collection[int], asked: Collection[int], others: Collection[int]
+) -> tuple[OutboundLinks, set[int]]:
+    """The links of `others`, which are locked, and of the `asked` those with a `free` id."""
+    if not (asked or others):
+        return OutboundLinks.of(()), set()
+    (rows,) = run(link_sql.LOAD(partner_ids=list({*asked, *others})))
+    missed = {row.partner_id for row in rows if row.id not in free} - set(others)
+    return OutboundLinks.of(row for row in rows if row.partner_id not in missed), missed
+
+
 def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
-    """The links of the `ended` partners, and those of the `named` ones that nobody else holds, with
-    what is next to be sent on these: all in one round trip, because a wake-up has named them."""
+    """The links of the `ended` and of the `named` partners that nobody else holds, with what is
+    next to be sent to the `named` ones: all in one round trip, because a wake-up has named them."""
     asked, wanted = list(ended), list(named)
-    if not wanted:
-        return Work(OutboundLinks.lock(asked), set())
-    *locked, rows, copies = run(
-        *([link_sql.LOCK(partner_ids=asked)] if asked else []),
-        link_sql.LOCK_FREE(partner_ids=wanted),
-        link_sql.LOAD(partner_ids=[*asked, *wanted]),
-        message_sql.LOAD_NEXT_COPIES(partner_ids=wanted, large=LARGE),
+    both = list({*asked, *wanted})
+    if not both:
+        return Work(OutboundLinks.none(), set())
+    copies_of = [message_sql.LOAD_NEXT_COPIES(partner_ids=wanted, large=LARGE)] if wanted else []
+    free, rows, *copies = run(
+        link_sql.LOCK_FREE(partner_ids=both),
+        link_sql.LOAD(partner_ids=both),
+        *copies_of,
     )
-    held = {row.id for found in locked for row in found}
-    links = OutboundLinks.of(row for row in rows if row.id in held)
+    ids = {row.id for row in free}
+    # Without a link there is no clock that was read with it.
+    links = OutboundLinks.of(row for row in rows if row.id in ids) if ids else OutboundLinks.none()
+    missed = {row.partner_id for row in rows if row.id not in ids and row.partner_id in asked}
     lanes = {one: links.lane(one) for one in links if one not in asked}
     due = {one for one, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
-    return Work(links, due, copies=copies)
+    return Work(links, due, missed, copies=copies[0] if copies else [])
 
 
 def load_claimed(keys: Collection[int]) -> Work:
@@ -134,41 +166,69 @@ def lock_links(places: Places) -> list[int]:
 
 
 def lock_best_effort(places: Places) -> list[WaitingMessage]:
-    return run(USE_INDEX_ORDER(), _lock_best_effort(places))[1]
+    _, *found = run(USE_INDEX_ORDER(), *_lock_best_effort(places))
+    return list(chain(*found))
 
 
 def lock_signals(places: Places) -> list[PendingSignal]:
-    return run(USE_INDEX_ORDER(), _lock_signals(places))[1]
+    _, *found = run(USE_INDEX_ORDER(), *_lock_signals(places))
+    return list(chain(*found))
 
 
 def _lock_links(places: Places) -> list[Call[Found]]:
-    # Of full partners those may be passed over that wait for a place: fewer cannot fill the poll.
-    full = list(places.full) if len(places.full) >= places.limit else []
+    """The last of these is for idle ones."""
+    calls: list[Call[Found]] = []
+    resting = list(places.resting)
+    rooms = places.in_each_room()
+    # Full partners are passed over if they are so many that they could fill the poll.
+    few = len(rooms) == 1 and len(rooms[0].partners) < places.limit
+    for place, room in enumerate(rooms):
+        values = {
+            "large": LARGE,
+            "partners": [] if few else list(room.partners),
+            "only": room.only,
+            "timed": place == 0,
+            "resting": resting,
+        }
+        limit_of_large = min(room.places, places.limit_of_large)
+        calls += [
+            link_sql.LOCK_DUE(**values, limit=room.places),
+            link_sql.LOCK_DUE_WITH_LARGE_COPIES(**values, limit=limit_of_large),
+        ]
+    return [*calls, link_sql.LOCK_IDLE_WITH_QUEUE(resting=resting, limit=places.limit)]
+
+
+def _lock_best_effort(places: Places) -> list[Call[WaitingMessage]]:
+    calls = []
+    for room in places.in_each_room():
+        limit_of_large = min(room.places, places.limit_of_large)
+        calls.append(
+            best_effort_sql.LOCK_WAITING(
+                large=LARGE,
+                partners=list(room.partners),
+                only=room.only,
+                limit=room.places,
+                limit_of_large=limit_of_large,
+                of_partner=places.of_partner,
+                limit_in_all=room.places + limit_of_large,
+            )
+        )
+    return calls
+
+
+def _lock_signals(places: Places) -> list[Call[PendingSignal]]:
     return [
-        link_sql.LOCK_DUE(large=LARGE, full=full, limit=places.limit),
-        link_sql.LOCK_DUE_WITH_LARGE_COPIES(large=LARGE, full=full, limit=places.limit_of_large),
-        link_sql.LOCK_IDLE_WITH_QUEUE(limit=places.limit),
+        signals.lock_pending(
+            room.partners, only=room.only, limit=room.places, of_partner=places.of_partner
+        )
+        for room in places.in_each_room()
     ]
 
 
-def _lock_best_effort(places: Places) -> Call[WaitingMessage]:
-    return best_effort_sql.LOCK_WAITING(
-        large=LARGE,
-        full=list(places.full),
-        limit=places.limit,
-        limit_of_large=places.limit_of_large,
-        of_partner=places.of_partner,
-        limit_in_all=places.limit + places.limit_of_large,
-    )
-
-
-def _lock_signals(places: Places) -> Call[PendingSignal]:
-    return signals.lock_pending(places.full, places.limit, places.of_partner)
-
-
 def work_of_link(partner_id: int) -> Work:
-    links = OutboundLinks.lock([partner_id])
-    return Work(links, {one for one in links if links.lane(one).state in _TIMED})
+    """Without the link if others hold it now."""
+    work = lock_named((partner_id,), ())
+    return replace(work, due={one for one in work.links if work.links.lane(one).state in _TIMED})
 
 
 def work_of_best_effort(key: int) -> Work:

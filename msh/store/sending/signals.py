@@ -120,7 +120,8 @@ _PARTNER = """
 
 # The links that have pending signals are read by leaps from one to the next. Of these the ones
 # whose first signal is due longest, of each link at most so many as its partner has free places:
-# the first of each, then the second of each, and so on. None of a partner that has no free place.
+# the first of each, then the second of each, and so on. Those to these `partners`, if `only` is
+# true, else to all others.
 LOCK_PENDING = Statement(
     f"""
     WITH RECURSIVE head (link_id, due) AS (
@@ -132,7 +133,7 @@ LOCK_PENDING = Statement(
     chosen AS (
         SELECT head.link_id, head.due FROM head CROSS JOIN LATERAL (
             SELECT partner_id FROM msh_inboundlink WHERE id = head.link_id OFFSET 0) link
-        WHERE head.due <= statement_timestamp() AND link.partner_id <> ALL(%(full)s)
+        WHERE head.due <= statement_timestamp() AND (link.partner_id = ANY(%(partners)s)) = %(only)s
         ORDER BY head.due LIMIT %(limit)s),
     candidate AS (
         SELECT first.id FROM chosen CROSS JOIN LATERAL unnest(ARRAY(
@@ -264,8 +265,10 @@ def queue_signal(new: NewSignal) -> Call[None]:
     return QUEUE_SIGNAL.of(new)
 
 
-def lock_pending(full: Collection[int], limit: int, of_partner: int) -> Call[PendingSignal]:
-    return LOCK_PENDING(full=list(full), limit=limit, of_partner=of_partner)
+def lock_pending(
+    partners: Collection[int], *, only: bool, limit: int, of_partner: int
+) -> Call[PendingSignal]:
+    return LOCK_PENDING(partners=list(partners), only=only, limit=limit, of_partner=of_partner)
 
 
 def claim_signal(key: int, until: datetime) -> Call[None]:

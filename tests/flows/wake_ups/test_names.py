@@ -2,6 +2,7 @@
 alone say what there is to do, and what is lost with a wake-up, the sweep finds."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -216,3 +217,45 @@ def test_wake_up_of_everything_keeps_names(named: list[dict[WakeUp, Names]]) -> 
         {WakeUp.TRANSMIT: EVERYTHING | Names(promised=promised)},
         {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Names(signals=frozenset({2}))},
     ]
+
+
+def test_a_round_takes_no_more_links_than_a_poll_and_the_next_ones_the_rest(
+    loop: SendingLoop, named: list[dict[WakeUp, Names]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that waited for a worker may be thousands, each with a copy to be read and a step."""
+    monkeypatch.setattr(polling, "AT_ONCE", 3)
+    worlds = [make_world() for _ in range(7)]
+    for world in worlds:
+        world.submit()
+    sent = []
+    loop._names = names_of(named)
+    for most in (3, 3, 1):
+        assert loop.patience() == 0.0
+        names, loop._names = loop._names, NOTHING
+        loop.round(names)
+        jobs = taken(loop)
+        assert len(jobs) == most
+        sent += [job.partner_id for job in jobs]
+    assert sorted(sent) == [world.there.pk for world in worlds]
+    assert loop._names == NOTHING
+    assert loop.patience() > 0
+
+
+def test_a_named_link_without_a_place_is_left_to_the_poll_that_finds_one(
+    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+) -> None:
+    world, other = make_world(), make_world()
+    world.submit()
+    other.submit()
+    carrier: Any = loop.carrier
+    carrier.room = byhand.Carrying(busy=frozenset({world.there.pk}))
+
+    loop.round(names_of(named))
+    (job,) = taken(loop)
+    assert job.partner_id == other.there.pk
+    assert world.link.state == "idle"
+
+    carrier.room = byhand.PLENTY
+    assert loop.take(Finished(job, byhand.TRANSMITTED)), "a reason to poll"
+    loop.round(EVERYTHING)
+    assert [job.partner_id for job in taken(loop)] == [world.there.pk]

@@ -10,11 +10,12 @@ import ipaddress
 import logging
 import signal
 import socket
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -22,31 +23,36 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from msh import stopping, wire
+from msh import processes, stopping, wire
+from msh.allowance import REMEMBERED, AddressAllowance, group_of, guesses
 from msh.certificates import ServerCertificate
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
-from msh.store.receiving.senders import find_sender_by_login
+from msh.store.receiving.refusals import note_refused
+from msh.store.receiving.senders import find_sender_by_login, remembered_login
 from partners.models import Partner, our_identity
+
+from .bounds import Bounds, Limits
+from .session import MailEnvelope, Server, peer_of
 
 logger = logging.getLogger(__name__)
 logging.getLogger("mail.log").setLevel(logging.ERROR)  # aiosmtpd tells every command
 
 Result = TypeVar("Result")
 
+FILES_BESIDE = 100  # open files that are no connections of clients
 THREADS = 8  # mails stored at once: each has a connection to the database
 COMMAND_LIMITS = {"AUTH": 3, "*": 1000}
 """Of one connection: a guesser of passwords is sent away."""
-TRANSACTION_LIMIT = 300.0
-"""Seconds for a command, DATA with its mail included (RFC 5321 §4.5.3.2)."""
 REASON_LIMIT = 200  # characters
 
 TAKEN = "250 2.0.0 Message accepted"
 OK = "250 OK"
 STRANGER = "550 5.7.1 Sender not authorized: authenticate first, or have your network allowed"
+TOO_MANY_GUESSES = "454 4.7.0 Too many failed authentications from your address"
 _REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.1"}
 
 
@@ -74,31 +80,26 @@ def mail_limit() -> int:
     return int(settings.MSH_MESSAGE_LIMIT) * 3 // 2 + wire.HEADER_LIMIT
 
 
-class MailEnvelope(Envelope):
-    """`candidates` may have sent the mail, `partner` has: the one that we are the recipient to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.candidates: list[Partner] = []
-        self.partner: Partner | None = None
-
-
-class Server(SMTP):
-    def _create_envelope(self) -> MailEnvelope:
-        return MailEnvelope()
+def default_limits() -> Limits:
+    """With room for the largest mail of two partners at once."""
+    limits = Limits()
+    return replace(limits, memory=max(limits.memory, 4 * mail_limit()))
 
 
 class Handler:
     """What aiosmtpd asks. The database is used in threads: the event loop waits for nobody."""
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, threads: ThreadPoolExecutor, limits: Limits | None = None) -> None:
         self._threads = threads
+        self.bounds = Bounds(limits or default_limits())
+        self._lines = AddressAllowance(burst=20, refill=1 / 60)
+        self._unlogged: Counter[str] = Counter()
 
     async def auth_PLAIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
-        return await self._known(await server.auth_PLAIN(server, args))
+        return await self._known(server, await server.auth_PLAIN(server, args))
 
     async def auth_LOGIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
-        return await self._known(await server.auth_LOGIN(server, args))
+        return await self._known(server, await server.auth_LOGIN(server, args))
 
     async def handle_MAIL(  # noqa: N802
         self,
@@ -109,11 +110,13 @@ class Handler:
         options: list[str],
     ) -> str:
         if session.authenticated:
-            candidates = await self._in_thread(_by_login, session.auth_data)
+            candidates = await self._in_thread(_by_login, session.auth_data, peer_of(session))
         else:
-            candidates = await self._in_thread(_senders, address, _client(session))
+            candidates = await self._in_thread(_senders, address, peer_of(session))
         if not candidates:
             return STRANGER
+        if len(candidates) == 1:
+            server.know(candidates[0])
         envelope.candidates = candidates
         envelope.mail_from = address
         envelope.mail_options.extend(options)
@@ -132,6 +135,7 @@ class Handler:
             return "550 5.1.1 Recipient unknown for this sender"
         if envelope.partner not in (None, partner):
             return "452 4.5.3 Only one recipient per mail"
+        server.know(partner)
         envelope.partner = partner
         envelope.rcpt_tos.append(address)
         return OK
@@ -143,26 +147,64 @@ class Handler:
         try:
             answer = await self._in_thread(_take, partner, mail)
         except Unreadable as refusal:
+            server.is_noted = refusal.noted
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
+            server.is_noted = True
             return f"451 4.7.1 {_line(str(refusal))}"
+        server.is_noted = True  # by the flow
         return _reply(answer)
 
-    async def handle_exception(self, error: Exception) -> str:
-        """Nothing was taken; the sender tries again."""
+    def reply_to(self, error: Exception, client: str) -> str:
         if isinstance(error, (DatabaseError, psycopg.Error)):
             logger.warning("451 to a partner, the database does not answer: %s", error)
             return "451 4.3.0 temporarily unavailable, nothing was stored"
-        logger.error("451 to a partner", exc_info=error)
-        return "451 4.3.0 internal error, nothing was stored"
+        reply = "451 4.3.0 internal error, nothing was stored"
+        self.log_refusal(client, reply, error)
+        return reply
 
-    async def _known(self, shown: AuthResult) -> AuthResult:
+    async def note_refusal(self, server: Server, reply: str) -> None:
+        """A line of the log; of a partner that is known, an event of its link too."""
+        self.log_refusal(peer_of(server.session), reply)
+        if server.partner is None:
+            return
+        try:
+            await self._in_thread(note_refused, server.partner.pk, "MailRefused", reply)
+        except (DatabaseError, psycopg.Error) as error:
+            logger.warning("a refused mail of %s is not counted: %s", server.partner, error)
+
+    def log_refusal(self, client: str, reply: str, error: Exception | None = None) -> None:
+        """What one client is refused without end is counted in the next line."""
+        group = group_of(client)
+        if self._lines.wait(client):
+            if len(self._unlogged) < REMEMBERED:
+                self._unlogged[group] += 1
+            return
+        self._lines.spend(client)
+        more = self._unlogged.pop(group, 0)
+        before = f" ({more} more before)" if more else ""
+        logger.warning(
+            "mail from %s refused: %s%s", client or "a client", reply, before, exc_info=error
+        )
+
+    async def _known(self, server: Server, shown: AuthResult) -> AuthResult:
         """aiosmtpd has read what was shown; whose is it? Each mail asks again: the password may be
         deleted while the session lasts."""
-        if not shown.success:
-            return shown
-        is_known = bool(await self._in_thread(_by_login, shown.auth_data))
-        return AuthResult(success=is_known, handled=False, auth_data=shown.auth_data)
+        if not shown.success:  # it was answered, by what cannot be read of it
+            return AuthResult(success=False, handled=True)
+        client = peer_of(server.session)
+        login: Any = shown.auth_data
+        if guesses.wait(client) and not remembered_login(login.login, login.password):
+            return AuthResult(success=False, handled=False, message=TOO_MANY_GUESSES)
+        partner = await self._in_thread(find_sender_by_login, login.login, login.password)
+        if partner is None:
+            guesses.spend(client)
+            return AuthResult(success=False, handled=False)
+        server.know(partner)
+        if not partner.admits(client):
+            reply = f"550 5.7.1 partner {partner.name} is not allowed from {client}"
+            return AuthResult(success=False, handled=False, message=reply)
+        return AuthResult(success=True, handled=False, auth_data=login)
 
     async def _in_thread(self, work: Callable[..., Result], *values: object) -> Result:
         loop = asyncio.get_running_loop()
@@ -178,13 +220,9 @@ def _on_fresh_connection(work: Callable[..., Result], *values: object) -> Result
         close_old_connections()
 
 
-def _client(session: Session) -> str:
-    return str(session.peer[0]) if session.peer else ""
-
-
-def _by_login(login: LoginPassword) -> list[Partner]:
+def _by_login(login: LoginPassword, client: str) -> list[Partner]:
     partner = find_sender_by_login(login.login, login.password)
-    return [partner] if partner else []
+    return [partner] if partner and partner.admits(client) else []
 
 
 def _senders(address: str, client: str) -> list[Partner]:
@@ -232,6 +270,7 @@ def _as_shown(
 def make_server(listening: Listening, handler: Handler) -> Server:
     return Server(
         handler,
+        handler.bounds,
         data_size_limit=mail_limit(),
         hostname=mail_address(our_uri()).rpartition("@")[2] or "msh",
         ident="MSH",
@@ -239,7 +278,6 @@ def make_server(listening: Listening, handler: Handler) -> Server:
         auth_require_tls=listening.auth_needs_tls,
         authenticator=_as_shown,
         command_call_limit=COMMAND_LIMITS,
-        timeout=TRANSACTION_LIMIT,
     )
 
 
@@ -253,8 +291,11 @@ async def serve(listening: Listening, on_ready: Callable[[int], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
+    limits = default_limits()
+    files = processes.raise_file_limit() - FILES_BESIDE
+    limits = replace(limits, connections=max(1, min(limits.connections, files)))
     with ThreadPoolExecutor(THREADS, "msh-smtpd") as threads:
-        handler = Handler(threads)
+        handler = Handler(threads, limits)
         make = partial(make_server, listening, handler)
         if listening.fd is None:
             server = await loop.create_server(make, listening.host, listening.port)

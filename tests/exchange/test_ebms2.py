@@ -115,9 +115,44 @@ def test_each_copy_gets_the_first_answer_byte_for_byte(partner: Ebms2Partner) ->
 
     for copy in range(2, 6):
         partner.send(out.but(boundary=f"copy-{copy}"))
+        partner.answers(copy + 1)
+        wait_until(lambda: not waiting_answers(out), seconds=WAITS)
 
     assert len({answer.body for answer in partner.answers(6)}) == 1
     wait_until(lambda: partner.msh.journal(out.message_id) == ["delivered"], seconds=WAITS)
+
+
+def waiting_answers(*several: Outgoing) -> int:
+    about = [one.message_id for one in several]
+    return Signal.objects.filter(ref_to_message_id__in=about, pending__gt=0).count()
+
+
+@pytest.mark.requirement("EB-094", "EB-112")
+def test_burst_is_acknowledged_to_a_slow_partner_whatever_it_repeats(
+    partner: Ebms2Partner,
+) -> None:
+    """Its RetryInterval is shorter than the time that all Acknowledgments take: none is repeated
+    but those that had left."""
+    partner.peer.always(status(204, delay=0.03))
+    burst = [partner.message() for _ in range(60)]
+    copies = 0
+    unanswered = burst
+    for _ in range(3):  # as many copies as its agreement allows
+        for one in unanswered:
+            partner.send(one)
+        copies += len(unanswered)
+        unanswered = [one for one in burst if one.message_id not in acknowledged(partner)]
+
+    wait_until(lambda: not waiting_answers(*burst), seconds=WAITS)
+
+    assert acknowledged(partner) == {one.message_id for one in burst}
+    assert len(partner.peer.received.all()) <= copies
+    ids = [one.message_id for one in burst]
+    wait_until(lambda: len(partner.msh.delivered(ids)) == len(burst), seconds=WAITS)
+
+
+def acknowledged(partner: Ebms2Partner) -> set[str]:
+    return {Envelope(one.body).ref_to_message_id for one in partner.peer.received.all()}
 
 
 @pytest.mark.requirement("EB-053", "EB-063", "EB-110", "EB-112")
@@ -127,6 +162,7 @@ def test_refused_message_gets_the_first_error_to_the_address_of_the_agreement(
     out = partner.message(time_to_live="2020-01-01T00:00:00Z")
     partner.send(out)
     partner.answers(1)
+    wait_until(lambda: not waiting_answers(out), seconds=WAITS)
 
     partner.send(out)
 

@@ -277,7 +277,7 @@ class SendingLoop(WorkerLoop):
         kept = promised.keep(work.links, under_way)
         jobs = claim(work, budget)
         work.links.transmits.clear()
-        self._more = budget.refused or (self._more and not names.all)
+        self._more = budget.refused or work.left or (self._more and not names.all)
         if names.all:
             self._more |= len(jobs) >= places.limit or len(places.rooms) > 1
             if self._short_claims:

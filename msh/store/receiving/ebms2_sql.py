@@ -194,7 +194,19 @@ INSERT = Write(
     """
 )
 
-# A further copy gets the answer that is kept: its bytes stay the first ones.
+# A further copy gets the answer that is kept: its bytes stay the first ones. If that still waits,
+# it is the answer to this copy too, and keeps its place: else in a burst those whose copies come
+# would be answered last. One that is under way may be too early for this copy: one more follows,
+# for all copies that come meanwhile.
+_IS_UNDER_WAY = "msh_signal.sending AND msh_signal.due > %(at)s"
+_COPY_CAME = f"""
+    pending = CASE WHEN {_IS_UNDER_WAY} THEN LEAST(msh_signal.pending + 1, 2)
+                   ELSE GREATEST(msh_signal.pending, 1) END,
+    due = CASE WHEN {_IS_UNDER_WAY}
+               THEN LEAST(msh_signal.due, %(at)s::timestamptz + interval '1 second')
+               WHEN msh_signal.pending = 0 THEN %(at)s
+               ELSE LEAST(msh_signal.due, %(at)s) END
+"""
 QUEUE_KEPT = Write(
     f"""
     INSERT INTO msh_signal
@@ -204,10 +216,7 @@ QUEUE_KEPT = Write(
             %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
             %(body)s, true, 'ebms2', %(content_digest)s, {ACKNOWLEDGED})
     ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
-    SET pending = msh_signal.pending + 1, expires_at = EXCLUDED.expires_at,
-        due = CASE WHEN msh_signal.sending
-                   THEN LEAST(msh_signal.due, EXCLUDED.due + interval '1 second')
-                   ELSE EXCLUDED.due END
+    SET expires_at = EXCLUDED.expires_at, {_COPY_CAME}
     """,
     order=Order.SIGNAL,
 )
@@ -241,12 +250,8 @@ ANSWER_AGAIN = Statement(
 )
 
 REPEAT_KEPT = Write(
-    """
-    UPDATE msh_signal
-    SET pending = pending + 1, expires_at = %(expires_at)s,
-        due = CASE WHEN sending THEN LEAST(due, %(at)s::timestamptz + interval '1 second')
-                   ELSE %(at)s END
-    WHERE id = %(key)s
+    f"""
+    UPDATE msh_signal SET expires_at = %(expires_at)s, {_COPY_CAME} WHERE id = %(key)s
     """,
     order=Order.SIGNAL,
 )

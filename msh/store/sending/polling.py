@@ -6,7 +6,7 @@ from itertools import chain
 
 from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK
-from msh.store.engine import USE_INDEX_ORDER, Call, run
+from msh.store.engine import USE_INDEX_ORDER, Call, Key, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
 from msh.transport.places import Room
 
@@ -20,6 +20,9 @@ from .signals import PendingSignal
 AT_ONCE = 50
 """Links, BestEffort messages and signals that one poll takes, of each; of links and BestEffort as
 many again that are large."""
+ONE_MORE = 1
+"""Of a partner than it can have places for: this one is refused a place, and so it is known that
+there is more to be sent when a POST has ended."""
 
 _TIMED = (LaneState.WAITING, LaneState.TRANSIENT)
 
@@ -38,6 +41,8 @@ class Work:
     """Of messages that are likely to be sent, read with the links."""
     has_flights: bool = False
     """Whether there are flights, which are polled for by themselves."""
+    left: bool = False
+    """Something is due to a partner that has no free place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +79,19 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
     """
     asked = list(ended)
     links_due, waiting = _lock_links(places), _lock_best_effort(places)
+    signals_due = _lock_signals(places)
     _, free, *found, (clock,) = run(
         USE_INDEX_ORDER(),
         link_sql.LOCK_FREE(partner_ids=asked),
         *links_due,
         *waiting,
-        *_lock_signals(places),
+        *signals_due,
+        *_find_left(places),
         CLOCK_AND_FLIGHTS(),
     )
     *timed, idle = found[: len(links_due)]
     signals_from = len(links_due) + len(waiting)
+    signals_end = signals_from + len(signals_due)
     due = {row.partner_id for rows in timed for row in rows}
     others = due.union(row.partner_id for row in idle)
     links, missed = _load_locked({row.id for row in free}, asked, others)
@@ -93,8 +101,9 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
         due - set(asked),  # how their POST ended comes first
         missed,
         best_effort=list(chain(*found[len(links_due) : signals_from])),
-        signals=list(chain(*found[signals_from:])),
+        signals=list(chain(*found[signals_from:signals_end])),
         has_flights=clock.has_flights,
+        left=any(found[signals_end:]),
     )
 
 
@@ -209,7 +218,7 @@ def _lock_best_effort(places: Places) -> list[Call[WaitingMessage]]:
                 only=room.only,
                 limit=room.places,
                 limit_of_large=limit_of_large,
-                of_partner=places.of_partner,
+                of_partner=places.of_partner + ONE_MORE,
                 limit_in_all=room.places + limit_of_large,
             )
         )
@@ -219,10 +228,21 @@ def _lock_best_effort(places: Places) -> list[Call[WaitingMessage]]:
 def _lock_signals(places: Places) -> list[Call[PendingSignal]]:
     return [
         signals.lock_pending(
-            room.partners, only=room.only, limit=room.places, of_partner=places.of_partner
+            room.partners,
+            only=room.only,
+            limit=room.places,
+            of_partner=places.of_partner + ONE_MORE,
         )
         for room in places.in_each_room()
     ]
+
+
+def _find_left(places: Places) -> list[Call[Key]]:
+    """As far as a poll passes over partners for want of places: of links it takes those that are
+    due, which are refused one then. With several rooms it is known that there is little room."""
+    rooms = places.in_each_room()
+    full = list(rooms[0].partners) if len(rooms) == 1 else []
+    return [signals.FIND_LEFT(partner_ids=full)] if full else []
 
 
 def work_of_link(partner_id: int) -> Work:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import history
-from msh.store.engine import Call, Order, Statement, Write
+from msh.store.engine import Call, Key, Order, Statement, Write
 from msh.store.history import HistoryRow
 from msh.store.partner_columns import ROUTE_COLUMNS, RouteColumns
 
@@ -151,6 +151,23 @@ LOCK_PENDING = Statement(
     """,
     PendingSignal,
 )
+
+FIND_LEFT = Statement(
+    """
+    (SELECT link.id FROM msh_inboundlink link
+     WHERE link.partner_id = ANY(%(partner_ids)s) AND EXISTS (
+         SELECT FROM msh_signal
+         WHERE link_id = link.id AND pending > 0 AND due <= statement_timestamp()) LIMIT 1)
+    UNION ALL
+    (SELECT link.id FROM msh_outboundlink link
+     WHERE link.partner_id = ANY(%(partner_ids)s) AND link.state NOT IN ('suspended', 'transient')
+       AND EXISTS (
+         SELECT FROM msh_outboundmessage
+         WHERE link_id = link.id AND semantics = 'BestEffort' AND state = 'queued') LIMIT 1)
+    """,
+    Key,
+)
+"""Links to these partners that have something pending, or BestEffort messages queued."""
 
 LOCK_ONE_PENDING = Statement(
     f"""

@@ -24,6 +24,11 @@ def answers(out: Outgoing) -> list[Envelope]:
     return [Envelope(bytes(one.body or b"")) for one in signals]
 
 
+def let_answers_leave() -> None:
+    """All that is pending has been transmitted."""
+    Signal.objects.filter(pending__gt=0).update(pending=0, sending=False, transmitted=1)
+
+
 def assert_fault(response: Response, status: int, code: str) -> None:
     assert response.status == status
     assert response.headers["Content-Type"] == 'text/xml; charset="UTF-8"'

@@ -6,7 +6,7 @@ import pytest
 
 from msh.models import InboundMessage, Incident, Signal
 from partners.models import Partner
-from tests.endpoint.ebms2 import Send, answers, assert_refused
+from tests.endpoint.ebms2 import Send, answers, assert_refused, let_answers_leave
 from tests.peer.ebms2 import (
     message,
 )
@@ -21,10 +21,12 @@ def test_duplicate_gets_the_first_answer_again(send: Send, eliminates: bool) -> 
     send(out)
     first = Signal.objects.get()
 
-    assert [send(out.but(boundary=f"b{n}")).status for n in range(4)] == [204] * 4
+    for n in range(4):
+        let_answers_leave()
+        assert send(out.but(boundary=f"b{n}")).status == 204
+        again = Signal.objects.get()
+        assert (again.pending, bytes(again.body or b"")) == (1, bytes(first.body or b""))
 
-    again = Signal.objects.get()
-    assert (again.pending, bytes(again.body or b"")) == (5, bytes(first.body or b""))
     assert InboundMessage.objects.get().duplicates == 4
 
 
@@ -57,9 +59,10 @@ def test_known_id_with_other_content_is_no_duplicate(send: Send, change: dict[st
 def test_timestamp_does_not_make_it_other_content(send: Send) -> None:
     out = message()
     send(out)
+    let_answers_leave()
     send(out.but(timestamp="2026-11-22T12:30:00Z", extra="<x:y xmlns:x='urn:x'/>"))
 
-    assert Signal.objects.get().pending == 2
+    assert Signal.objects.get().pending == 1
 
 
 @pytest.mark.requirement("EB-040", "EB-112", "EB-114")
@@ -69,8 +72,9 @@ def test_time_to_live_is_asked_of_a_new_message_only(send: Send) -> None:
 
     known = message()
     send(known)
+    let_answers_leave()
     assert send(known.but(time_to_live=late.time_to_live)).error == ""
-    assert Signal.objects.get(ref_to_message_id=known.message_id).pending == 2
+    assert Signal.objects.get(ref_to_message_id=known.message_id).pending == 1
 
 
 @pytest.mark.requirement("EB-110", "EB-112")
@@ -78,11 +82,12 @@ def test_refused_message_gets_the_first_error_again(send: Send) -> None:
     out = message(time_to_live="2020-01-01T00:00:00Z")
     send(out)
     first = Signal.objects.get()
+    let_answers_leave()
 
     send(out)
 
     again = Signal.objects.get()
-    assert (again.pending, again.body) == (2, first.body)
+    assert (again.pending, again.body) == (1, first.body)
 
 
 @pytest.mark.requirement("EB-101")
@@ -104,9 +109,10 @@ def test_duplicate_is_answered_while_the_partner_is_over_its_limit(
     send(out)
     ebms2.undelivered_limit = 1
     ebms2.save()
+    let_answers_leave()
 
     assert send(out).status == 204
-    assert Signal.objects.get().pending == 2
+    assert Signal.objects.get().pending == 1
 
 
 @pytest.mark.requirement("EB-103")
@@ -133,7 +139,6 @@ def test_wrong_copy_does_not_change_the_first_answer(send: Send, wrong: dict[str
     for one in (out, out.but(**wrong), out, out):
         assert send(one).status == 204
 
-    ack, error = Signal.objects.order_by("pk")
-    assert (ack.kind, ack.pending) == ("Acknowledgement", 3)
-    assert (error.kind, error.pending) == ("Error", 1)
+    kinds = Signal.objects.order_by("pk").values_list("kind", flat=True)
+    assert list(kinds) == ["Acknowledgement", "Error"]
     assert InboundMessage.objects.get().duplicates == 2

@@ -170,7 +170,7 @@ def test_two_copies_at_one_moment_are_one_message_with_one_answer(send: Send) ->
             out = message()
             assert list(pool.map(post, [out, out.but(boundary="second-copy")])) == [204, 204]
             signal = Signal.objects.get(ref_to_message_id=out.message_id)
-            assert signal.pending == 2
+            assert signal.pending in (1, 2)  # the first may have been under way
             assert len(answers(out)) == 1
             stored = InboundMessage.objects.get(message_id=out.message_id)
             assert stored.duplicates == 1

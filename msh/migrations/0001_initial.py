@@ -118,6 +118,23 @@ OPEN_MESSAGES_GO = """
 DROP TRIGGER msh_outboundmessage_stays ON msh_outboundmessage;
 DROP FUNCTION msh_refuse_open_message();
 """
+# Neither changes while the message is there.
+DELIVERIES_HAVE_A_PAIR = """
+CREATE FUNCTION msh_delivery_pair() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT CASE WHEN ordered_in_id IS NULL THEN link_id ELSE -link_id END INTO NEW.pair
+    FROM msh_inboundmessage WHERE id = NEW.message_id;
+    NEW.pair = COALESCE(NEW.pair, 0);
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER msh_delivery_pair BEFORE INSERT ON msh_delivery
+    FOR EACH ROW EXECUTE FUNCTION msh_delivery_pair();
+"""
+DELIVERIES_HAVE_NONE = """
+DROP TRIGGER msh_delivery_pair ON msh_delivery;
+DROP FUNCTION msh_delivery_pair();
+"""
 PARENTS_GO = """
 DROP TRIGGER msh_agreement_stays ON partners_agreement;
 DROP TRIGGER msh_inboundlink_stays ON msh_inboundlink;
@@ -455,13 +472,15 @@ class Migration(migrations.Migration):
                 ('message', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='msh.inboundmessage')),
                 ('replay_of', models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='The earlier delivery that completed the message.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='replays', to='msh.delivery')),
                 ('replay_order', models.BigIntegerField(editable=False, null=True)),
+                ('pair', models.BigIntegerField(db_default=0, editable=False)),
             ],
             options={
                 'verbose_name_plural': 'deliveries',
                 'ordering': ['-id'],
                 'permissions': [('decide_delivery', 'Can decide what becomes of a delivery'), ('replay_delivery', 'Can replay completed deliveries'), ('take_delivery', 'Can take and settle deliveries with an API token')],
                 'indexes': [
-                    models.Index(condition=models.Q(('due__isnull', False)), fields=['due'], name='delivery_due'),
+                    models.Index(condition=models.Q(('due__isnull', False)), fields=['state', 'due'], name='delivery_due'),
+                    models.Index(condition=models.Q(('state', 'failed')), fields=['consumer', 'pair', 'due'], name='delivery_failed'),
                     django.contrib.postgres.indexes.HashIndex(condition=models.Q(('external_id', ''), _negated=True), fields=['external_id'], name='delivery_external_id'),
                     models.Index(condition=models.Q(('state__in', ['blocked', 'parked', 'in_doubt'])), fields=['state', 'id'], name='delivery_waiting'),
                     models.Index(condition=models.Q(('replay_order__isnull', False), ('state__in', ['processing', 'failed'])), fields=['consumer', 'replay_order', 'id'], name='delivery_replays_open'),
@@ -1192,5 +1211,6 @@ class Migration(migrations.Migration):
         migrations.RunSQL(APPEND_ONLY, REWRITABLE),
         migrations.RunSQL(PARENTS_STAY, PARENTS_GO),
         migrations.RunSQL(OPEN_MESSAGES_STAY, OPEN_MESSAGES_GO),
+        migrations.RunSQL(DELIVERIES_HAVE_A_PAIR, DELIVERIES_HAVE_NONE),
         migrations.RunSQL(ANALYZE_RARELY, ANALYZE_USUALLY),
     ]

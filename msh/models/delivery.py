@@ -61,6 +61,9 @@ class Delivery(models.Model):
     )
     replay_order = models.BigIntegerField(null=True, editable=False)
     """Of a replay: the order of its pair or conversation, see `NewHead`."""
+    pair = models.BigIntegerField(editable=False, db_default=0)
+    """The link of its message, negative for a message in the order of a conversation; by a trigger.
+    What is to be run again is looked for pair by pair."""
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -73,7 +76,16 @@ class Delivery(models.Model):
             ("take_delivery", "Can take and settle deliveries with an API token"),
         ]
         indexes = [
-            models.Index(fields=["due"], condition=Q(due__isnull=False), name="delivery_due"),
+            models.Index(
+                fields=["state", "due"], condition=Q(due__isnull=False), name="delivery_due"
+            ),
+            # What is to be run again, by leaps: an outage of a consumer, or a pair that has to
+            # wait, leaves many thousands.
+            models.Index(
+                fields=["consumer", "pair", "due"],
+                condition=Q(state="failed"),
+                name="delivery_failed",
+            ),
             HashIndex(
                 fields=["external_id"], condition=~Q(external_id=""), name="delivery_external_id"
             ),

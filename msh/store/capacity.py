@@ -16,6 +16,7 @@ from msh.protocol.admission import Limits, Postponed, Usage, store_short
 from msh.protocol.receiver import ReceivingLink
 
 from .engine import Statement, run
+from .remembered import Remembered
 
 logger = logging.getLogger(__name__)
 
@@ -27,17 +28,35 @@ MOST = 100_000
 
 _UNWRITABLE = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.DiskFull)
 
-_GONE = ("08", "57P", "53100", "53300", "25006")
-"""SQLSTATEs of a server that cannot be reached, is ending, or takes nothing: how they begin."""
+_GONE = ("08", "57P", "53100", "53300", "25006", "25P03", "25P04")
+"""SQLSTATEs of a server that cannot be reached, is ending, takes nothing, or has ended a session
+whose process stood still: how they begin."""
 _LIMIT = "54"
 """SQLSTATEs of what is too large for the server: how they begin."""
 
 
+COUNTED_EVERY = 5.0
+"""Seconds between two counts of what waits from a partner, by each process. In between it adds what
+it takes itself; what others take, and what is delivered, is seen with the next count."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Usage:
+class _Waiting:
     messages: int
     bytes: int
-    rate_reached_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """`at`: by the monotonic clock."""
+
+    at: float
+    waiting: _Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +64,85 @@ class _Size:
     bytes: int
 
 
-_USAGE = Statement(
+_COUNT_WAITING = Statement(
     """
-    SELECT waiting.messages, waiting.bytes, (
-        SELECT received_at FROM msh_inboundmessage
-        WHERE link_id = %(link_id)s AND epoch = %(epoch)s
-          AND sequence_number = %(number)s) AS rate_reached_at
+    SELECT count(*) AS messages, COALESCE(sum(part.bytes), 0)::bigint AS bytes
     FROM (
-        SELECT count(*) AS messages, COALESCE(sum(part.bytes), 0)::bigint AS bytes
-        FROM (
-            (SELECT id FROM msh_inboundmessage
-             WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NULL
-             ORDER BY id LIMIT %(most)s)
-            UNION ALL
-            (SELECT id FROM msh_inboundmessage
-             WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NOT NULL
-             LIMIT %(most)s)
-            UNION ALL
-            (SELECT id FROM msh_inboundmessage
-             WHERE %(held)s AND link_id = %(link_id)s AND state = 'held'
-               AND ordered_in_id IS NOT NULL
-             LIMIT %(most)s)) message
-        LEFT JOIN LATERAL (
-            SELECT sum(octet_length(content)) AS bytes FROM msh_inboundpayload
-            WHERE message_id = message.id) part ON true) waiting
+        (SELECT id FROM msh_inboundmessage
+         WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NULL
+         ORDER BY id LIMIT %(most)s)
+        UNION ALL
+        (SELECT id FROM msh_inboundmessage
+         WHERE link_id = %(link_id)s AND state = 'accepted' AND ordered_in_id IS NOT NULL
+         LIMIT %(most)s)
+        UNION ALL
+        (SELECT id FROM msh_inboundmessage
+         WHERE %(held)s AND link_id = %(link_id)s AND state = 'held'
+           AND ordered_in_id IS NOT NULL
+         LIMIT %(most)s)) message
+    LEFT JOIN LATERAL (
+        SELECT sum(octet_length(content)) AS bytes FROM msh_inboundpayload
+        WHERE %(sizes)s AND message_id = message.id) part ON true
     """,
-    _Usage,
+    _Waiting,
 )
+_FIND_NUMBER = Statement(
+    """
+    SELECT received_at FROM msh_inboundmessage
+    WHERE link_id = %(link_id)s AND epoch = %(epoch)s AND sequence_number = %(number)s
+    """,
+    _Accepted,
+)
+_counted: Remembered[tuple[int, bool], _Counted] = Remembered()
 _DATABASE_SIZE = Statement("SELECT pg_database_size(current_database()) AS bytes", _Size)
 
 _measured_at = 0.0
 _size = 0
 
 
-def usage_of(link_id: int, link: ReceivingLink, limits: Limits, *, held: bool = False) -> Usage:
-    """What waits for its consumer, and when the message was accepted that is `rate` back. `held`:
-    what waits for a message before it counts too."""
-    back = (link.last_number or 0) - limits.rate + 1
-    most = limits.undelivered_messages or (MOST if limits.undelivered_bytes else 0)
-    values = {"epoch": link.epoch, "number": back, "most": most, "held": held}
-    ((row,),) = run(_USAGE(link_id=link_id, **values))
-    return Usage(row.messages, row.bytes, row.rate_reached_at if limits.rate else None)
+def usage_of(
+    link_id: int, link: ReceivingLink, limits: Limits, *, size: int = 0, held: bool = False
+) -> Usage:
+    """What waits for its consumer, and when the message was accepted that is `rate` back. `size`:
+    bytes of the message that would be added. `held`: what waits for a message before it counts too.
+
+    It is counted at most every COUNTED_EVERY seconds, and before a message is refused: counting for
+    each message would cost the backlog each time.
+    """
+    reached_at = None
+    if limits.rate:
+        back = (link.last_number or 0) - limits.rate + 1
+        (rows,) = run(_FIND_NUMBER(link_id=link_id, epoch=link.epoch, number=back))
+        reached_at = rows[0].received_at if rows else None
+    if not (limits.undelivered_messages or limits.undelivered_bytes):
+        return Usage(rate_reached_at=reached_at)
+    counted = _counted.get((link_id, held))
+    if (
+        counted is None
+        or time.monotonic() - counted.at > COUNTED_EVERY
+        or _is_reached(limits, counted.waiting)
+    ):
+        counted = _Counted(time.monotonic(), _count_waiting(link_id, limits, held=held))
+        _counted.remember((link_id, held), counted)
+    for key in ((link_id, False), (link_id, True)):
+        if one := _counted.get(key):
+            more = _Waiting(one.waiting.messages + 1, one.waiting.bytes + size)
+            _counted.remember(key, _Counted(one.at, more))
+    return Usage(counted.waiting.messages, counted.waiting.bytes, reached_at)
+
+
+def _is_reached(limits: Limits, waiting: _Waiting) -> bool:
+    return (
+        0 < limits.undelivered_messages <= waiting.messages
+        or 0 < limits.undelivered_bytes <= waiting.bytes
+    )
+
+
+def _count_waiting(link_id: int, limits: Limits, *, held: bool) -> _Waiting:
+    sizes = limits.undelivered_bytes > 0
+    most = limits.undelivered_messages or MOST
+    ((row,),) = run(_COUNT_WAITING(link_id=link_id, most=most, held=held, sizes=sizes))
+    return row
 
 
 def database_size() -> int:

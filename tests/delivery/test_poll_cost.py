@@ -1,11 +1,12 @@
 """What one poll for deliveries costs: by the messages that wait, not by the links there are."""
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
 
-from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation
+from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, InboundMessage
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
@@ -18,6 +19,7 @@ from tests.flows.world import make_world
 pytestmark = pytest.mark.django_db
 
 KINDS = list(ConsumerKind)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -96,3 +98,56 @@ def test_a_missing_consumer_is_found_at_the_head_of_a_long_queue(in_order: bool)
     multiply(message, 3000, message_id="'copy-' || n", sequence_number="NULL", epoch="NULL")
     assert cost_of_search() < before + 40
     assert first_unclaimed([world.here.pk])[world.here.pk].action == message.action
+
+
+@pytest.fixture
+def run_again() -> Callable[[Consumer, int], None]:
+    """Have so many deliveries of one pair to a consumer be due, as after an outage."""
+    world = make_world()
+    (message,) = receive(world)
+
+    def add(taker: Consumer, count: int) -> None:
+        last = InboundMessage.objects.order_by("-pk")[0].pk
+        copies = {"message_id": f"'{taker.pk}-{last}-' || n", "sequence_number": "NULL"}
+        multiply(message, count, **copies, epoch="NULL", state="'parked'")
+        new = InboundMessage.objects.filter(pk__gt=last)
+        Delivery.objects.bulk_create(
+            Delivery(
+                message=one,
+                consumer=taker,
+                state="failed",
+                attempt=1,
+                started_at=LONG_AGO,
+                due=LONG_AGO,
+            )
+            for one in new
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE msh_delivery")
+
+    return add
+
+
+@pytest.mark.parametrize("why", ["due", "held", "off", "busy"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_to_be_run_again_does_not_slow_a_poll(
+    run_again: Callable[[Consumer, int], None], kind: ConsumerKind, why: str
+) -> None:
+    taker = consumer(kind)
+    run_again(taker, 300)
+    link = InboundMessage.objects.all()[0].link
+    if why == "held":
+        Partner.objects.filter(pk=link.partner_id).update(delivers=False)
+    Consumer.objects.filter(pk=taker.pk).update(enabled=why != "off")
+    orders = [link.pk] if why == "busy" else []
+
+    def search() -> None:
+        delivery_work.find_due((), (), Places(8, 256), orders)
+        delivery_work.find_takeable(taker, 50)
+
+    def cost_of_search() -> int:
+        return sum(cost_of(call) for call in statements_of(search))
+
+    before = cost_of_search()
+    run_again(taker, 3000)
+    assert cost_of_search() < before + GROWTH

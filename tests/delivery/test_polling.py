@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage
+from msh.models import (
+    Consumer,
+    ConsumerKind,
+    Delivery,
+    InboundConversation,
+    InboundLink,
+    InboundMessage,
+)
 from msh.store.delivery import deliveries
 from msh.store.delivery import polling as work
 from msh.store.delivery.unclaimed import alarm_unclaimed
@@ -274,6 +281,61 @@ def test_the_deliveries_that_are_due_longest_are_found_first(
     assert [row.id for row in rows] == [made[1], made[2]]
     of_consumer = work.find_due((), (), places(of_partner=1))[1]
     assert [row.id for row in of_consumer] == ([made[1]] if how == "post" else [])
+
+
+def test_rows_of_a_busy_pair_hide_no_other_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread works on it: nothing of it is begun now, though it is due longest."""
+    monkeypatch.setattr(work, "AT_ONCE", 5)
+    taker = consumer(CALL)
+    busy, other = make_world(), make_world()
+    messages = receive(busy, 6)
+    for message in messages:
+        begun(message, taker, "failed", due=PAST - timedelta(days=1))
+    leased, failed = receive(other, 2)
+    lease = begun(leased, taker, "processing")
+    again = begun(failed, taker, "failed")
+
+    found, _ = work.find_due((), (), places(), [messages[0].link_id])
+
+    assert [row.id for row in found] == [lease.pk, again.pk]
+
+
+def test_rows_of_a_busy_conversation_hide_no_other_of_its_partner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work, "OF_PAIR", 2)
+    taker = consumer(CALL)
+    messages = receive(make_world(), 4)
+    busy, other = (
+        InboundConversation.objects.create(
+            link=message.link,
+            agreement=message.agreement,
+            conversation_id=message.message_id,
+            last_at=message.received_at,
+        )
+        for message in messages[:2]
+    )
+    for message in messages:
+        message.ordered_in = other if message is messages[3] else busy
+        message.save(update_fields=["ordered_in"])
+        begun(message, taker, "failed")
+
+    (row,) = work.find_due((), (), places(), [-busy.pk])[0]
+
+    assert row.order_key == -other.pk
+
+
+def test_a_consumer_with_much_to_run_again_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pairs it has, and however long they are due."""
+    monkeypatch.setattr(work, "AT_ONCE", 2)
+    crowd, other = (consumer(CALL, name=name, action=name) for name in ("crowd", "other"))
+    for _ in range(3):
+        begun(receive(make_world())[0], crowd, "failed", due=PAST - timedelta(days=1))
+    mine = begun(receive(make_world())[0], other, "failed")
+
+    found, _ = work.find_due((), (), places())
+
+    assert mine.pk in [row.id for row in found]
 
 
 # --- what a pull consumer takes -------------------------------------------------------------------

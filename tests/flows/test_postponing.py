@@ -21,6 +21,7 @@ from msh.transport.job import Job
 from partners.models import Partner
 from tests.peer import Peer
 
+from .costs import multiply, statements_of
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +115,50 @@ def test_a_consumer_that_does_not_keep_up_blocks_its_partner_only(limits: dict[s
     change_link.resume(world.there, Actor("ann", "it keeps up again"))
     world.settle()
     assert len(world.received()) == 3
+
+
+@pytest.mark.parametrize(
+    "limits", [{"undelivered_limit": 90_000}, {"undelivered_bytes_limit": 1 << 30}]
+)
+def test_a_backlog_is_not_counted_for_each_message(
+    limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would cost as much as waits, for each: a consumer that is down would take a core."""
+    monkeypatch.setattr(capacity, "COUNTED_EVERY", 1000)
+    world = make_world()
+    world.submit()
+    world.settle()
+    multiply(
+        InboundMessage.objects.get(link__partner=world.here),
+        300,
+        message_id="'copy-' || n",
+        sequence_number="NULL",
+        epoch="NULL",
+    )
+    limit(world, **limits)
+
+    def accept_ten() -> None:
+        for _ in range(10):
+            world.submit()
+        world.settle()
+
+    counts = [
+        call for call in statements_of(accept_ten) if "COALESCE(sum(part" in call.statement.sql
+    ]
+
+    assert len(world.received()) == 311
+    assert len(counts) == 1
+
+
+def test_what_waits_is_counted_before_a_message_is_refused() -> None:
+    """What was delivered meanwhile is not remembered."""
+    world = make_world()
+    limit(world, undelivered_limit=2)
+    for _ in range(4):
+        world.submit()
+        world.settle()
+        InboundMessage.objects.filter(link__partner=world.here).update(state="delivered")
+    assert len(world.received()) == 4
 
 
 def test_rate_limited_partner_waits_for_the_next_minute() -> None:

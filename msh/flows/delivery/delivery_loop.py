@@ -85,7 +85,8 @@ class DeliveryLoop(ApplicationLoop):
 
     def _poll_due(self, budget: SendBudget) -> bool:
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
-        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget))
+        orders = [call.order for call in self.calls if call.order]
+        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget), orders)
         worked = False
         for row in to_call:
             if self._may_run(row):
@@ -100,7 +101,7 @@ class DeliveryLoop(ApplicationLoop):
     def _may_run(self, row: DueDelivery) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its
         consumer's functions."""
-        if self.free_threads <= 0 or row.order_key in {call.order for call in self.calls}:
+        if self.free_threads <= 0:
             return False
         return row.state in ("completed", "rejected") or row.consumer_id not in self._full()
 

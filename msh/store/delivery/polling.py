@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from msh.models import Consumer
-from msh.store.engine import Call, Statement, run
+from msh.store.engine import USE_INDEX_ORDER, Call, Statement, run
 from msh.store.sending.message_sql import LARGE
 from msh.store.sending.polling import AT_ONCE, Places
 
@@ -15,6 +15,8 @@ from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
 Row = TypeVar("Row")
 Head = TypeVar("Head", bound=NewHead)
 
+OF_PAIR = 8
+"""Deliveries of one pair to one consumer in our process that one poll finds to be run again."""
 REMEMBERED = 1000
 """Partners whose turn a process remembers at most, for each kind of poll. Nothing is lost with it:
 the turn begins with the oldest conversation again."""
@@ -87,8 +89,11 @@ def find_next(order_key: int) -> NewHead | None:
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
     """What there is for it. That it asked is noted."""
     turns = _turns[consumer.pk]
-    again, new, _ = run(
-        polling_sql.FIND_DUE_OF_CONSUMER(consumer_id=consumer.pk, limit=limit),
+    _, again, new, _ = run(
+        USE_INDEX_ORDER(),
+        polling_sql.FIND_AGAIN_OF_CONSUMER(
+            consumer_id=consumer.pk, limit=limit, of_pair=limit, busy=[], orders=[]
+        ),
         polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit, **turns.values()),
         polling_sql.NOTE_FETCH(consumer_id=consumer.pk),
     )
@@ -96,13 +101,31 @@ def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]
 
 
 def find_due(
-    busy: Collection[int], threadless: Collection[int], places: Places
+    busy: Collection[int],
+    threadless: Collection[int],
+    places: Places,
+    orders: Collection[int] = (),
 ) -> tuple[list[DueDelivery], list[DueDeliveryToPost]]:
     """Deliveries, none of `busy`, that need a thread: to be run again, with a lease that is over,
-    or whose message is to leave; none that needs one of a consumer which has no more. And those
-    that are to be posted again, no more than there are places."""
-    to_call, to_post = run(
-        polling_sql.FIND_DUE_TO_CALL(busy=list(busy), threadless=list(threadless), limit=AT_ONCE),
-        _to_post(polling_sql.FIND_DUE_TO_POST, places, busy=list(busy)),
+    or whose message is to leave; none that needs one of a consumer which has no more, and none of
+    the `orders` in which a thread is at work. And those that are to be posted again, no more than
+    there are places."""
+    to_call = {
+        "busy": list(busy),
+        "threadless": list(threadless),
+        "orders": list(orders),
+        "limit": AT_ONCE,
+    }
+    _, overdue, again, to_post = run(
+        USE_INDEX_ORDER(),
+        polling_sql.FIND_OVERDUE(**to_call),
+        polling_sql.FIND_AGAIN_TO_CALL(of_pair=OF_PAIR, **to_call),
+        _to_post(
+            polling_sql.FIND_AGAIN_TO_POST,
+            places,
+            busy=list(busy),
+            orders=[],
+            of_pair=places.of_partner,
+        ),
     )
-    return to_call, to_post
+    return [*overdue, *again], to_post

@@ -218,60 +218,96 @@ FIND_NEW_OF_CONSUMER = Statement(
 """,
     NewHead,
 )
-# What is due first; each row then looks up its own, as above. Replays have an order of their own:
-# one of each at a time.
-_OF_DUE = """
-    FROM msh_delivery delivery
-    CROSS JOIN LATERAL (
-        SELECT WHERE delivery.replay_order IS NULL OR NOT EXISTS (
-            SELECT FROM msh_delivery earlier
-            WHERE earlier.consumer_id = delivery.consumer_id
-              AND earlier.replay_order = delivery.replay_order
-              AND earlier.state IN ('processing', 'failed') AND earlier.id < delivery.id)) in_turn
-    CROSS JOIN LATERAL (
-        SELECT id, kind, enabled FROM msh_consumer WHERE id = delivery.consumer_id LIMIT 1) consumer
-    CROSS JOIN LATERAL (
-        SELECT id, link_id, COALESCE(-ordered_in_id, link_id) AS order_key
-        FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
-    CROSS JOIN LATERAL (
-        SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
-    CROSS JOIN LATERAL (
-        SELECT delivers FROM partners_partner WHERE id = link.partner_id LIMIT 1) partner
-"""
-# Those that need a thread and those that need a POST apart: either may have to wait.
-FIND_DUE_TO_CALL = Statement(
+
+
+# What is to be run again is looked for by leaps: of each consumer the pairs that have some, of each
+# pair those that are due longest. Many may be due at once: after an outage of their consumer, or
+# while their pair has to wait. Replays have an order of their own: one of each at a time.
+def _again(taker: str, consumer: str = "true") -> str:
+    return f"""
+    WITH RECURSIVE place AS (
+        (SELECT consumer_id, pair FROM msh_delivery WHERE state = 'failed' AND {consumer}
+         ORDER BY consumer_id, pair LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM place CROSS JOIN LATERAL (
+            SELECT consumer_id, pair FROM msh_delivery
+            WHERE state = 'failed' AND {consumer}
+              AND (consumer_id, pair) > (place.consumer_id, place.pair)
+            ORDER BY consumer_id, pair LIMIT 1) next),
+    again AS (
+        SELECT delivery.id, delivery.state, place.consumer_id, message.order_key, link.partner_id,
+               delivery.message_id AS message_key, delivery.due AS waits_since
+        FROM place
+        CROSS JOIN LATERAL (
+            SELECT FROM msh_consumer WHERE id = place.consumer_id AND enabled AND {taker} LIMIT 1
+            ) consumer
+        CROSS JOIN LATERAL (
+            SELECT partner_id
+            FROM msh_inboundlink JOIN partners_partner partner ON partner.id = partner_id
+            WHERE msh_inboundlink.id = abs(place.pair) AND partner.delivers LIMIT 1) link
+        CROSS JOIN LATERAL (
+            SELECT id, state, message_id, due FROM msh_delivery one
+            WHERE consumer_id = place.consumer_id AND pair = place.pair AND state = 'failed'
+              AND due <= statement_timestamp() AND id <> ALL(%(busy)s)
+              AND (pair > 0 OR NOT EXISTS (
+                SELECT FROM msh_inboundmessage
+                WHERE id = one.message_id AND -ordered_in_id = ANY(%(orders)s)))
+              AND (replay_order IS NULL OR NOT EXISTS (
+                SELECT FROM msh_delivery earlier
+                WHERE earlier.consumer_id = one.consumer_id
+                  AND earlier.replay_order = one.replay_order
+                  AND earlier.state IN ('processing', 'failed') AND earlier.id < one.id))
+            ORDER BY due LIMIT %(of_pair)s) delivery
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(-ordered_in_id, link_id) AS order_key
+            FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
+        WHERE place.pair < 0 OR place.pair <> ALL(%(orders)s))
+    """
+
+
+# Those that need a thread and those that need a POST apart: either may have to wait. Of each
+# consumer the first, then of each the second: none fills the window.
+FIND_AGAIN_TO_CALL = Statement(
     f"""
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key, link.partner_id
-    {_OF_DUE}
-    WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
-      AND (delivery.state <> 'failed'
-           OR (consumer.enabled AND consumer.kind = 'in_process' AND partner.delivers))
-      AND (delivery.state IN ('completed', 'rejected') OR consumer.id <> ALL(%(threadless)s))
-    ORDER BY delivery.due LIMIT %(limit)s
+    {_again("kind = 'in_process' AND id <> ALL(%(threadless)s)")}
+    SELECT id, state, consumer_id, order_key, partner_id FROM (
+        SELECT *, row_number() OVER (PARTITION BY consumer_id ORDER BY waits_since) AS turn
+        FROM again) turns
+    ORDER BY turn, waits_since LIMIT %(limit)s
 """,
     DueDelivery,
 )
-FIND_DUE_TO_POST = Statement(
+FIND_AGAIN_TO_POST = Statement(
     f"""
-    WITH fitting AS (
-        SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key,
-               link.partner_id, message.id AS message_key, delivery.due AS waits_since
-        {_OF_DUE}
-        WHERE delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
-          AND delivery.state = 'failed' AND consumer.enabled AND consumer.kind = 'http'
-          AND partner.delivers AND consumer.id <> ALL(%(full)s)),
+    {_again("kind = 'http' AND id <> ALL(%(full)s)")}, fitting AS (SELECT * FROM again),
     {_IN_PLACES}
 """,
     DueDeliveryToPost,
 )
-FIND_DUE_OF_CONSUMER = Statement(
+FIND_AGAIN_OF_CONSUMER = Statement(
     f"""
-    SELECT delivery.id {_OF_DUE}
-    WHERE delivery.consumer_id = %(consumer_id)s AND consumer.enabled AND partner.delivers
-      AND delivery.state = 'failed' AND delivery.due <= statement_timestamp()
-    ORDER BY delivery.message_id LIMIT %(limit)s
+    {_again("true", "consumer_id = %(consumer_id)s")}
+    SELECT id FROM again ORDER BY message_key LIMIT %(limit)s
 """,
     Key,
+)
+# A lease that is over, and a message that is to leave: no more than were under way.
+FIND_OVERDUE = Statement(
+    """
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key, link.partner_id
+    FROM msh_delivery delivery
+    CROSS JOIN LATERAL (
+        SELECT link_id, COALESCE(-ordered_in_id, link_id) AS order_key
+        FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
+    CROSS JOIN LATERAL (
+        SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
+    WHERE delivery.state IN ('processing', 'completed', 'rejected')
+      AND delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
+      AND message.order_key <> ALL(%(orders)s)
+      AND (delivery.state <> 'processing' OR delivery.consumer_id <> ALL(%(threadless)s))
+    ORDER BY delivery.due LIMIT %(limit)s
+""",
+    DueDelivery,
 )
 # Once a minute, with the round trip of the search. It waits for nobody who changes the consumer.
 NOTE_FETCH = Write("""

@@ -37,7 +37,8 @@ _MAKE_DELIVERIES_DUE = Write("""
     WITH far AS (
         SELECT delivery.id, consumer.lease
         FROM msh_delivery delivery JOIN msh_consumer consumer ON consumer.id = consumer_id
-        WHERE delivery.due > statement_timestamp()
+        WHERE delivery.state IN ('processing', 'failed', 'completed', 'rejected')
+          AND delivery.due > statement_timestamp()
             + 2 * GREATEST(consumer.lease, consumer.retry_interval) * interval '1 second'
         FOR NO KEY UPDATE OF delivery SKIP LOCKED)
     UPDATE msh_delivery delivery

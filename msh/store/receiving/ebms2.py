@@ -174,7 +174,7 @@ def event_at(
         received,
         known=known,
         answered_by_error=pair.row.known_id is None,
-        postponed=_postponed(pair, would_be_held) if known is Known.NO else None,
+        postponed=_postponed(pair, received, would_be_held) if known is Known.NO else None,
         now=pair.row.now,
         refers_to_unknown=known is Known.NO and _refers_to_unknown(pair, received),
     )
@@ -190,11 +190,12 @@ def _refers_to_unknown(pair: Pair, received: ReceivedMessage) -> bool:
     return not rows
 
 
-def _postponed(pair: Pair, would_be_held: bool) -> Postponed | None:
+def _postponed(pair: Pair, received: ReceivedMessage, would_be_held: bool) -> Postponed | None:
     limits = pair.found.partner.limits
     if (short := capacity.shortage()) or not limits.any:
         return short
-    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits, held=would_be_held)
+    size = sum(len(payload.content) for payload in received.message.payloads)
+    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits, size=size, held=would_be_held)
     usage = Usage(usage.undelivered_messages, usage.undelivered_bytes, pair.row.rate_reached_at)
     return admission(limits, usage, pair.row.now)
 

@@ -54,7 +54,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
         else:
-            after, effects = _decide(pair, message, postponed(partner, pair))
+            after, effects = _decide(pair, message, postponed(partner, pair, message))
         errors = [effect for effect in effects if isinstance(effect, do.QueueError)]
         for error in errors:
             spend_refusal(partner.pk, pair.link_id, error.code, message.header.message_id)
@@ -96,7 +96,7 @@ def _no_agreement(header: Header) -> tuple[Field, str]:
     return Field.TPA_ID, text
 
 
-def postponed(partner: Partner, pair: Pair) -> Postponed | None:
+def postponed(partner: Partner, pair: Pair, message: ReceivedMessage) -> Postponed | None:
     """Why a message that is not known is not stored now, None if it is."""
     if pair.known is not Known.NO:
         return None
@@ -105,7 +105,9 @@ def postponed(partner: Partner, pair: Pair) -> Postponed | None:
     limits = partner.limits
     if not limits.any:
         return None
-    return admission(limits, capacity.usage_of(pair.link_id, pair.receiving, limits), pair.now)
+    size = sum(len(payload.content) for payload in message.payloads)
+    usage = capacity.usage_of(pair.link_id, pair.receiving, limits, size=size)
+    return admission(limits, usage, pair.now)
 
 
 def _decide(

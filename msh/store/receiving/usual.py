@@ -86,7 +86,7 @@ def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | No
         return None
     pair = pair_of(partner.pk, rows[0], message)
     agreement = _agreement_of(rows[0], partner)
-    if agreement is None or pair.known is not Known.NO or postponed(partner, pair):
+    if agreement is None or pair.known is not Known.NO or postponed(partner, pair, message):
         return None
     _agreements.remember(asked, agreement)
     link = _Link(pair.link_id, rows[0].version, pair.receiving, partner.as_read)

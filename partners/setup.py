@@ -4,12 +4,14 @@ never removes; the same document again changes nothing. All of it is applied, or
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Model
 
+from msh.protocol.uri import normalised
 from partners.models import (
     SECRET_LENGTH,
     Agreement,
@@ -19,6 +21,7 @@ from partners.models import (
     Partner,
     Route,
     digest_of,
+    our_identity,
 )
 from partners.models.dialects import Dialect, dialect_with, settings_of
 from partners.models.partner import OutgoingKind
@@ -62,6 +65,7 @@ _KINDS = {
 }
 
 
+_AT_ONCE = (Partner, Agreement, Credential, Route)
 NO_SECTIONS: Mapping[str, "Section"] = {}
 
 
@@ -99,28 +103,91 @@ class Report:
 
 def apply(document: object, sections: Mapping[str, "Section"] = NO_SECTIONS) -> Report:
     """Apply a document (its form is in docs/running.md). Refuses it as a whole with SetupRefused.
-    `sections`: lists that it may have besides, of what is not a partner's."""
-    setup = Setup()
+    `sections`: lists that it may have besides, of what is not a partner's.
+
+    What is added is first inserted all at once, and checked without the database. Only if that
+    finds anything wrong, each row is checked by itself, for a problem that names it.
+    """
+    try:
+        return _apply(document, sections, Setup())
+    except (SetupRefused, IntegrityError):
+        return _apply(document, sections, Setup(at_once=False))
+
+
+def _apply(document: object, sections: Mapping[str, "Section"], setup: "Setup") -> Report:
     with transaction.atomic():
         setup.take_document(document, sections)
+        setup.stored.insert_new()
         if setup.problems:
             raise SetupRefused(setup.problems)
     return Report(tuple(setup.changes))
 
 
+class _Stored:
+    """What there is of each kind, read with one query, and what is to be inserted."""
+
+    def __init__(self) -> None:
+        self._new: dict[type[Model], list[Model]] = {}
+
+    @cached_property
+    def partners(self) -> dict[str, Partner]:
+        return {one.name: one for one in Partner.objects.all()}
+
+    @cached_property
+    def by_uri(self) -> dict[str, list[Partner]]:
+        found: dict[str, list[Partner]] = {}
+        for partner in self.partners.values():
+            found.setdefault(partner.uri_normalised, []).append(partner)
+        return found
+
+    @cached_property
+    def agreements(self) -> dict[str, dict[str, Agreement]]:
+        """By the name of their partner, then by their TPAId."""
+        names = {one.pk: one for one in self.partners.values()}
+        found: dict[str, dict[str, Agreement]] = {}
+        for agreement in Agreement.objects.all():
+            agreement.partner = names[agreement.partner_id]
+            found.setdefault(agreement.partner.name, {})[agreement.tpa_id] = agreement
+        return found
+
+    @cached_property
+    def credentials(self) -> dict[str, Credential]:
+        return {one.sha256: one for one in Credential.objects.select_related("partner")}
+
+    @cached_property
+    def routes(self) -> dict[tuple[str, str], Route]:
+        return {(one.to_party, one.to_party_context): one for one in Route.objects.all()}
+
+    @cached_property
+    def our_uri(self) -> str:
+        return our_identity().uri
+
+    def insert(self, row: Model) -> None:
+        """Later, with all others of its kind."""
+        self._new.setdefault(type(row), []).append(row)
+
+    def insert_new(self) -> None:
+        for model in (Partner, Agreement, Credential, Route):
+            model._default_manager.bulk_create(self._new.pop(model, []))  # noqa: SLF001  public
+
+
 class Setup:
     """One application of a document; collects every problem before it gives up."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = True) -> None:
         self.changes: list[Change] = []
         self.problems: list[str] = []
+        self.at_once = at_once
+        self.stored = _Stored()
 
     def take_document(self, document: object, sections: Mapping[str, "Section"]) -> None:
         read = self.read("", document, OWN | dict.fromkeys(("partners", "routes", *sections), list))
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
+        self.stored.insert_new()
         for number, route in enumerate(read.get("routes", ())):
             self._take_route(f"routes[{number}]", route)
+        self.stored.insert_new()
         for name, take in sections.items():
             for number, row in enumerate(read.get(name, ())):
                 take(self, f"{name}[{number}]", row)
@@ -131,11 +198,17 @@ class Setup:
     def _take_partner(self, path: str, document: object) -> None:
         read = self.read(path, document, {**PARTNER, **SECRETS, "agreements": list})
         name = self.required(path, read, "name")
-        partner = Partner.objects.filter(name=name).first() or Partner()
+        partner = self.stored.partners.get(name) or Partner()
         values = {FIELDS.get(key, key): read[key] for key in read if key in PARTNER}
         values |= self._outgoing(path, partner, read)
+        if self.at_once:
+            partner.default_uri = self.stored.our_uri
+            others = self.stored.by_uri.get(normalised(read.get("uri", partner.uri)), [])
+            partner.known = [one for one in others if one is not partner]
         if not name or not self.keep(path, f"partner {name}", partner, values):
             return
+        self.stored.partners[name] = partner
+        self.stored.by_uri.setdefault(partner.uri_normalised, []).append(partner)
         for key, kind in _INCOMING.items():
             if key in read:
                 self._take_credential(f"{path}.{key}", partner, kind, read[key])
@@ -146,7 +219,10 @@ class Setup:
         read = self.read(path, document, {**AGREEMENT, "preset": str})
         read = {**self._preset(path, read.pop("preset", "")), **read}
         tpa_id = self.required(path, read, "tpa_id")
-        agreement = partner.agreements.filter(tpa_id=tpa_id).first() or Agreement(partner=partner)
+        known = self.stored.agreements.setdefault(partner.name, {})
+        agreement = known.get(tpa_id) or Agreement(partner=partner)
+        if self.at_once:
+            agreement.known = [one for one in known.values() if one is not agreement]
         names = settings_of(read.get("dialect", agreement.dialect)).names
         for key in [key for key in read if key not in names]:
             self.problem(f"{path}.{key}", f"is a setting of dialect {dialect_with(key)} only.")
@@ -157,7 +233,8 @@ class Setup:
                 del read[key]
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
-        self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys)
+        if self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys):
+            known[tpa_id] = agreement
 
     def _preset(self, path: str, name: str) -> dict[str, Any]:
         """The settings that it gives, for those that the document does not name."""
@@ -170,29 +247,32 @@ class Setup:
         read = self.read(path, document, ROUTE)
         party = self.required(path, read, "to_party")
         name = self.required(path, read, "partner")
-        partner = Partner.objects.filter(name=name).first()
+        partner = self.stored.partners.get(name)
         if partner is None:
             self.problem(f"{path}.partner", f"there is no partner {name!r}.")
             return
         context = read.get("to_party_context", "")
-        found = Route.objects.filter(to_party=party, to_party_context=context).first()
+        found = self.stored.routes.get((party, context)) or Route()
         values = {key: value for key, value in read.items() if key != "partner"}
         values["partner_id"] = partner.pk
-        self.keep(path, f"route to {party}", found or Route(), values)
+        if self.keep(path, f"route to {party}", found, values):
+            self.stored.routes[party, context] = found
 
     def _take_credential(
         self, path: str, partner: Partner, kind: CredentialKind, secret: str
     ) -> None:
         digest = digest_of(secret)
-        found = Credential.objects.filter(sha256=digest).select_related("partner").first()
+        found = self.stored.credentials.get(digest)
         if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
             self.problem(path, "enter a token, or user:password for Basic.")
         elif found is None and _chosen(kind, secret) < SECRET_LENGTH:
             self.problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
         elif found is None:
-            Credential.objects.create(partner=partner, kind=kind, sha256=digest, label="setup")
+            new = Credential(partner=partner, kind=kind, sha256=digest, label="setup")
+            self.stored.credentials[digest] = new
+            self._add(new)
             self.changes.append(Change(f"credential of {partner.name}", "added"))
-        elif found.partner_id != partner.pk:
+        elif found.partner.name != partner.name:
             whose = f"partner {found.partner.name} has the same one"
             self.problem(path, f"{whose}: each partner needs its own.")
 
@@ -228,18 +308,34 @@ class Setup:
         for name, value in changed.items():
             setattr(row, name, value)
         try:
-            row.full_clean()
+            if added or changed:
+                self._check(row)
         except ValidationError as problem:
             self._note_refusals(path, problem, keys)
             return False
         if added:
-            row.save()
+            self._add(row)
         elif changed:
             row.save(update_fields=list(changed))
         what = "added" if added else "updated" if changed else "unchanged"
         names = tuple(dict.fromkeys(keys.get(field, field) for field in changed))
         self.changes.append(Change(thing, what, () if added else names))
         return True
+
+    def _check(self, row: Model) -> None:
+        """The database refuses what its constraints refuse when all rows are inserted."""
+        if self.at_once and isinstance(row, _AT_ONCE) and row._state.adding:  # noqa: SLF001
+            row.full_clean(["partner"], validate_unique=False, validate_constraints=False)
+        else:
+            row.full_clean()
+
+    def _add(self, row: Model) -> None:
+        if self.at_once and isinstance(row, _AT_ONCE):
+            if isinstance(row, Agreement):
+                row.follow()
+            self.stored.insert(row)
+        else:
+            row.save()
 
     def read(self, path: str, document: object, keys: Mapping[str, type]) -> dict[str, Any]:
         """The values of an object, each of the type that `keys` names."""

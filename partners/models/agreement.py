@@ -1,5 +1,6 @@
 """What we agreed on with a partner: a TPA."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -155,11 +156,19 @@ class Agreement(Ebms2Settings):
         """Of its dialect."""
         return settings_of(self.dialect)
 
+    known: "Iterable[Agreement] | None" = None
+    """The others of its partner, if who checks it has read them."""
+
+    def follow(self) -> bool:
+        """What is asked for all dialects alike reads the timeout. True if it was set."""
+        if self.settings.has("timeout"):
+            return False
+        self.timeout = self.retry_interval
+        return True
+
     def save(self, *args: Any, **kwargs: Any) -> None:
-        if not self.settings.has("timeout"):
-            self.timeout = self.retry_interval  # what is asked for all dialects alike reads it
-            if (fields := kwargs.get("update_fields")) is not None:
-                kwargs["update_fields"] = {*fields, "timeout"}
+        if self.follow() and (fields := kwargs.get("update_fields")) is not None:
+            kwargs["update_fields"] = {*fields, "timeout"}
         super().save(*args, **kwargs)
 
     def clean(self) -> None:
@@ -174,13 +183,16 @@ class Agreement(Ebms2Settings):
             raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
 
     def _refuse_other_dialect(self) -> None:
-        before = Agreement.objects.filter(pk=self.pk).values_list("dialect", flat=True).first()
+        stored = Agreement.objects.filter(pk=self.pk).values_list("dialect", flat=True)
+        before = None if self._state.adding else stored.first()
         if before not in (None, self.dialect):
             raise ValidationError(
                 {"dialect": f"Cannot be changed from {before}: add another agreement."}
             )
-        others = Agreement.objects.filter(partner=self.partner_id).exclude(dialect=self.dialect)
-        if other := others.exclude(pk=self.pk).first():
+        known = self.known
+        if known is None:
+            known = Agreement.objects.filter(partner=self.partner_id).exclude(pk=self.pk)
+        if other := next((one for one in known if one.dialect != self.dialect), None):
             raise ValidationError(
                 {
                     "dialect": f"Agreement {other} with this partner has dialect {other.dialect}:"
@@ -205,6 +217,8 @@ class Agreement(Ebms2Settings):
         return name == "timeout" and self.timeout == self._saved_retry_interval()
 
     def _saved_retry_interval(self) -> int:
+        if self._state.adding:
+            return self.retry_interval
         stored = Agreement.objects.filter(pk=self.pk).values_list("retry_interval", flat=True)
         return stored.first() or self.retry_interval
 

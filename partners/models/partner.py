@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -149,6 +150,8 @@ class Partner(models.Model):
     our_uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
     uri_normalised = models.CharField(max_length=URI_LIMIT, editable=False, blank=True)
 
+    known: "Iterable[Partner] | None" = None
+    """The others with this URI, if who checks it has read them."""
     default_uri = ""
     """Our URI on pairs that have no other, where it was read with the row."""
     credential_id: int | None = None
@@ -270,6 +273,8 @@ class Partner(models.Model):
         self.uri_normalised = normalised(self.uri)
 
     def _refuse_renamed_pair(self) -> None:
+        if self._state.adding:
+            return
         before = Partner.objects.filter(pk=self.pk, in_use=True).first()
         if before is None:
             return
@@ -284,6 +289,8 @@ class Partner(models.Model):
 
     def _refuse_secret_elsewhere(self) -> None:
         """Who may change an address must not read out the secret by having it sent there."""
+        if self._state.adding:
+            return
         before = Partner.objects.filter(pk=self.pk).first()
         if before is None or not self.outgoing_secret:
             return
@@ -297,7 +304,9 @@ class Partner(models.Model):
 
     def _refuse_pair_under_default(self) -> None:
         """Net for what the unique constraint cannot see: blank, and the default written out."""
-        others = Partner.objects.filter(uri_normalised=self.uri_normalised).exclude(pk=self.pk)
+        others = self.known
+        if others is None:
+            others = Partner.objects.filter(uri_normalised=self.uri_normalised).exclude(pk=self.pk)
         ours = normalised(self.our_uri_or_default)
         for other in others:
             if normalised(other.our_uri_or_default) == ours:

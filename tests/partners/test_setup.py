@@ -1,6 +1,7 @@
 """`manage.py setup`: adds, updates, never removes, says exactly what is wrong."""
 
 import json
+import re
 from copy import deepcopy
 from io import StringIO
 from pathlib import Path
@@ -8,7 +9,12 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from msh.flows.operations import configure
+from msh.models import SettingChange
+from msh.store.history import Actor
 from msh.store.receiving.senders import find_sender
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route, our_identity
 from partners.setup import SetupRefused, apply
@@ -90,6 +96,80 @@ def test_the_same_document_again_changes_nothing() -> None:
     assert {change.what for change in report.changes} == {"unchanged"}
     assert list(Partner.objects.values()) == before
     assert Credential.objects.count() == 1
+
+
+def many(count: int) -> dict[str, Any]:
+    """Partners of both dialects, each with an agreement, a credential and a route to it."""
+    names = [f"partner-{number}" for number in range(count)]
+    return {
+        "partners": [
+            {
+                "name": name,
+                "uri": f"http://{name}.example/ebxml/",
+                "token_in": f"a long token of {name}",
+                "token_out": f"a-token-for-{name}",
+                "agreements": [
+                    {
+                        "tpa_id": f"tpa-{name}",
+                        "our_party": "1",
+                        "their_party": name,
+                        **({"preset": "digikoppeling"} if number % 2 else {}),
+                    }
+                ],
+            }
+            for number, name in enumerate(names)
+        ],
+        "routes": [{"to_party": f"behind {name}", "partner": name} for name in names],
+    }
+
+
+def statements_of_setup(document: dict[str, Any]) -> int:
+    with CaptureQueriesContext(connection) as statements:
+        configure.apply(document, Actor("ann", "because"))
+    return len(statements)
+
+
+def test_a_partner_more_costs_no_statement_more() -> None:
+    few = statements_of_setup(many(5))
+    assert statements_of_setup(many(65)) <= few
+    assert [model.objects.count() for model in (Partner, Agreement, Credential, Route)] == [65] * 4
+    assert SettingChange.objects.filter(what="added").count() == 4 * 65
+
+
+def test_nothing_is_checked_or_written_again_when_nothing_changed() -> None:
+    configure.apply(many(30), Actor("ann", "because"))
+    recorded = SettingChange.objects.count()
+    with CaptureQueriesContext(connection) as statements:
+        report = configure.apply(many(30), Actor("ann", "because"))
+    assert {change.what for change in report.changes} == {"unchanged"}
+    assert [one["sql"] for one in statements if re.match("INSERT|UPDATE|DELETE", one["sql"])] == []
+    assert len(statements) < 30
+    assert SettingChange.objects.count() == recorded
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        ({"uri": "http://PARTNER-0.example/ebxml/"}, "same pair of our URI and its URI"),
+        ({"token_in": "a long token of partner-0"}, "each partner needs its own"),
+        ({"agreements": [{"tpa_id": "x", "our_party": "1", "retries": -1}]}, "retries"),
+        ({"agreements": [{"tpa_id": "x"}]}, "This field cannot be blank"),
+    ],
+)
+def test_a_problem_among_many_is_named(second: dict[str, Any], problem: str) -> None:
+    document = many(3)
+    document["partners"][1].update(second)
+    found = next(one for one in refusal(document) if problem in one)
+    assert found.startswith("partners[1]")
+    assert not Partner.objects.exists()
+
+
+def test_a_partner_that_is_named_twice_is_updated() -> None:
+    document = many(1)
+    document["partners"].append({"name": "partner-0", "rate_limit": 7})
+    report = apply(document)
+    assert str(report.changes[3]) == "partner partner-0: updated (rate_limit)"
+    assert Partner.objects.get().rate_limit == 7
 
 
 def test_it_updates_and_never_removes() -> None:

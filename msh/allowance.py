@@ -6,7 +6,7 @@ Kept in memory, by each process for itself.
 import ipaddress
 import math
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from threading import Lock
 from typing import Generic, TypeVar
@@ -74,10 +74,29 @@ def group_of(address: str) -> str:
     return str(ipaddress.IPv6Network((int(ip) >> 64 << 64, 64)))
 
 
+class Known:
+    """The digests of all credentials of a kind, as `read` at most `seconds` ago: so who comes from
+    the same address as a guesser is served, by a process that has just begun too, and guesses cost
+    the database nothing."""
+
+    def __init__(self, read: Callable[[], Iterable[str]], seconds: float = 10.0) -> None:
+        self._read, self._seconds = read, seconds
+        self._digests: frozenset[str] = frozenset()
+        self._until = -math.inf
+
+    def __contains__(self, digest: str) -> bool:
+        """Raises what reading raises."""
+        if time.monotonic() >= self._until:
+            self._digests = frozenset(self._read())
+            self._until = time.monotonic() + self._seconds
+        return digest in self._digests
+
+    def forget(self) -> None:
+        self._until = -math.inf
+
+
 guesses = AddressAllowance(burst=100, refill=2)
-"""Credentials that nobody has, by address. What was found once is remembered by its process
-(`remembered_sender`), so who comes from the same address as a guesser is served all the
-same."""
+"""Credentials that nobody has, by address. Who shows one that is `Known` is served all the same."""
 
 questions: Allowance[int] = Allowance(burst=100, refill=1)
 """Pings and StatusRequests that are answered, by partner."""

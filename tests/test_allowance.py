@@ -1,6 +1,6 @@
 """How often somebody may do what nobody should do without end."""
 
-from msh.allowance import REMEMBERED, Allowance
+from msh.allowance import REMEMBERED, Allowance, Known
 
 BURST, REFILL = 100, 2.0
 
@@ -33,3 +33,13 @@ def test_addresses_without_number_are_not_kept() -> None:
     for number in range(3 * REMEMBERED):
         guesses.spend(str(number), now=100.0)
     assert len(guesses) <= REMEMBERED
+
+
+def test_what_is_known_is_read_again_when_it_is_old() -> None:
+    stored = ["one"]
+    known = Known(lambda: stored, seconds=3600)
+    assert ("one" in known, "two" in known) == (True, False)
+    stored.append("two")
+    assert "two" not in known, "each guess would be a read"
+    known.forget()
+    assert "two" in known

@@ -13,7 +13,7 @@ from msh.allowance import guesses
 from msh.store.receiving.senders import (
     find_sender,
     find_senders_by_network,
-    remembered_sender,
+    is_known,
 )
 from partners.models import Partner
 
@@ -48,7 +48,7 @@ class PartnerAuthentication(BaseAuthentication):
     @staticmethod
     def _found(shown: str, address: str) -> Partner:
         wait = guesses.wait(address)
-        if wait and not remembered_sender(shown):
+        if wait and not on_a_connection_that_works(lambda: is_known(shown)):
             raise exceptions.Throttled(wait, f"too many failed authentications from {address}")
         partner = on_a_connection_that_works(lambda: find_sender(shown))
         if partner is None:

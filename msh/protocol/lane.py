@@ -13,8 +13,9 @@ OPERATOR = "operator"
 PROMISED_FOR = timedelta(seconds=1)
 """How long a promised copy is kept for one worker. Its wake-up takes milliseconds."""
 
-EMPTY_LANE_HORIZON = timedelta(days=1)
-"""A transient wait that outlives its message is at most so far away (the ceiling of D10)."""
+EMPTY_LANE_HORIZON = timedelta(days=7)
+"""A transient wait that outlives its message is at most so far away: no agreement may grant more
+(`transient_wait_limit`, D28)."""
 
 
 class LaneState(StrEnum):

@@ -32,7 +32,7 @@ from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
 from msh.store.receiving.refusals import note_refused
-from msh.store.receiving.senders import find_sender_by_login, remembered_login
+from msh.store.receiving.senders import find_sender_by_login, is_known_login
 from partners.models import Partner, our_identity
 
 from .bounds import Bounds, Limits
@@ -194,7 +194,9 @@ class Handler:
             return AuthResult(success=False, handled=True)
         client = peer_of(server.session)
         login: Any = shown.auth_data
-        if guesses.wait(client) and not remembered_login(login.login, login.password):
+        if guesses.wait(client) and not await self._in_thread(
+            is_known_login, login.login, login.password
+        ):
             return AuthResult(success=False, handled=False, message=TOO_MANY_GUESSES)
         partner = await self._in_thread(find_sender_by_login, login.login, login.password)
         if partner is None:

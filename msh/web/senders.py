@@ -19,6 +19,7 @@ from msh.api.framework.view import ApiView
 from msh.store.receiving.senders import (
     find_sender,
     find_senders_by_network,
+    is_known,
     remembered_sender,
 )
 from msh.wire.dialect import dialect_by_network
@@ -95,6 +96,12 @@ def may_be_known(environ: Environ) -> bool:
     return bool(environ.get(header)) or (is_partner(path) and _by_network(environ))
 
 
+def _is_known(path: str, shown: str) -> bool:
+    if is_partner(path):
+        return is_known(shown)
+    return is_api(path) and TokenAuthentication.is_known(shown)
+
+
 def _by_network(environ: Environ) -> bool:
     return dialect_by_network(environ.get("CONTENT_TYPE", "")) is not None
 
@@ -104,7 +111,7 @@ def find(environ: Environ) -> Admission | None:
     path = environ["PATH_INFO"]
     shown = environ.get("HTTP_AUTHORIZATION", "")
     name = None
-    if guesses.wait(environ["REMOTE_ADDR"]):
+    if guesses.wait(environ["REMOTE_ADDR"]) and not _is_known(path, shown):
         return None
     if is_partner(path) and not shown:
         address = environ["REMOTE_ADDR"]

@@ -1,8 +1,10 @@
 """Error Messages that are strange, forged or late: noted, never answered, nothing lost."""
 
 import pytest
+from django.utils import timezone
 
-from msh.flows.operations import cancel
+from msh.allowance import refusals
+from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
 from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.models.signal import SignalKind
@@ -192,3 +194,54 @@ def test_ack_of_another_partner_completes_nothing() -> None:
     assert (message.state, message.outcome, message.duplicate_acks) == ("cancelled", "unknown", 0)
     noted = History.objects.get(event="AckOfUnknownReceived")
     assert noted.partner == stranger.there
+
+
+# --- beyond the allowance of what is noted --------------------------------------------------------
+
+
+def spend_the_allowance(world: World) -> None:
+    """As many refused messages do, just when numbers are out of step."""
+    for _ in range(200):
+        refusals.spend(world.there.pk)
+
+
+def events_of(world: World) -> int:
+    of_errors = History.objects.filter(event__endswith="ErrorReceived", partner_id=world.there.pk)
+    return of_errors.count()
+
+
+def test_an_error_explains_a_suspension_however_many_came_before() -> None:
+    """An operator who resumes the lane without this would send the same number again."""
+    world = make_world(retries=0)
+    message = world.submit()
+    (job,) = world.poll()
+    world.end(job)
+    OutboundLink.objects.update(due=timezone.now())
+    world.poll()
+    assert world.link.suspended_for == "retries_spent"
+    spend_the_allowance(world)
+
+    come(world, about(world, message.message_id, "SequenceGap", description="5 is expected"))
+
+    assert "SequenceGap: 5 is expected" in world.link.suspended_detail
+    assert "SequenceGap" in Incident.objects.get().detail
+    assert events_of(world) == 0
+
+
+@pytest.mark.parametrize("suspended", [True, False])
+def test_an_error_opens_its_incident_however_many_came_before(suspended: bool) -> None:
+    world, message, job = waiting()
+    if suspended:
+        change_link.suspend(world.there, ANN)
+    else:
+        world.hand_over(job)
+        world.settle()
+        Signal.objects.all().delete()
+        assert world.link.state == "idle"
+    spend_the_allowance(world)
+
+    for _ in range(3):
+        come(world, about(world, message.message_id, "SequenceStale"))
+
+    assert Incident.objects.get().kind == "resynchronise"
+    assert events_of(world) == 0

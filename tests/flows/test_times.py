@@ -101,3 +101,19 @@ def test_a_lane_that_has_moved_meanwhile_is_not_brought_back() -> None:
     wait(world, 1)
     run(link_sql.MAKE_DUE(partner_ids=[world.there.pk]))
     assert world.poll() == []
+
+
+@pytest.mark.parametrize(("days", "waits"), [(6, True), (8, False)])
+def test_a_wait_that_outlives_its_message_is_served_out(days: int, waits: bool) -> None:
+    """D28. As long as an agreement may grant; what is farther away the clock has left behind."""
+    world = make_world()
+    world.submit()
+    world.settle()
+    until = timezone.now() + timedelta(days=days)
+    OutboundLink.objects.update(state="transient", due=until)
+    world.submit("the next")
+
+    make_far_work_due()
+
+    assert (world.link.due == until) is waits
+    assert (byhand.poll() == []) is waits

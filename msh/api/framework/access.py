@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
-from msh.allowance import guesses
+from msh.allowance import Known, guesses
 from msh.models import ApiToken, Scope
 from msh.store.compiled import Compiled
 from msh.store.operations.token_use import note_use
@@ -26,6 +26,9 @@ REMEMBERED = 10_000
 _remembered: dict[str, int] = {}
 
 
+tokens = Known(lambda: ApiToken.objects.values_list("sha256", flat=True))
+
+
 class TokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer TOKEN`, or nothing: cookies of the console do not count here."""
 
@@ -34,6 +37,12 @@ class TokenAuthentication(BaseAuthentication):
         """The key of the token that this process has seen last by this header, as it was then."""
         digest = _digest_shown(authorization)
         return _remembered.get(digest) if digest else None
+
+    @staticmethod
+    def is_known(authorization: str) -> bool:
+        """Whether this is somebody's token, or was some seconds ago."""
+        digest = _digest_shown(authorization)
+        return digest is not None and digest in tokens
 
     @staticmethod
     def find(authorization: str) -> ApiToken | None:
@@ -55,8 +64,7 @@ class TokenAuthentication(BaseAuthentication):
         if _digest_shown(shown) is None:
             return None
         address = request.META.get("REMOTE_ADDR", "")
-        known = self.remembered(shown)
-        if not known and (wait := guesses.wait(address)):
+        if (wait := guesses.wait(address)) and not self.is_known(shown):
             raise exceptions.Throttled(
                 wait, "Too many requests with unknown tokens from your address."
             )

@@ -211,8 +211,8 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
             is_noted = header.message_type is MessageType.ERROR or sent is None
             if after == lane and is_noted and not may_record(partner.pk):
                 count_unrecorded(partner.pk)
-            else:
-                links.write()
+                links.leave_out_notes()
+            links.write()
         else:
             name = f"{header.message_type}Received"
             _note(partner, header.ref_to_message_id, name, "refers to an unknown message")

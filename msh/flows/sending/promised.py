@@ -124,9 +124,11 @@ class UnderWay:
         lapse = event.job.lapse
         return event.result is None and lapse is not None and lapse.at != math.inf
 
-    def without(self, named: Collection[Promise]) -> frozenset[Promise]:
-        """Those of `named` that are not under way already: a name may come twice."""
-        own = {(copy.key, copy.attempt) for copy in self._jobs if isinstance(copy, Copy)}
+    def without(self, named: Collection[Promise], ended: Iterable[Finished]) -> frozenset[Promise]:
+        """Those of `named` that are not under way already, and are not among what has `ended` and
+        is not recorded: a name may come twice."""
+        keys = (*self._jobs, *(one.job.key for one in ended))
+        own = {(copy.key, copy.attempt) for copy in keys if isinstance(copy, Copy)}
         return frozenset(one for one in named if (one.key, one.attempt) not in own)
 
     def all(self) -> list[Job]:

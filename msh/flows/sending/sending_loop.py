@@ -202,7 +202,7 @@ class SendingLoop(WorkerLoop):
         for a later round; the links of those that have changed since are to be polled. What ended
         before these copies needs no link to be recorded."""
         budget = SendBudget(self.carrier)
-        named = self._promised.without(named)
+        named = self._promised.without(named, (*self._unrecorded, *self._settled))
         asked = frozenset(one for one in named if budget.reserve(one.partner_id))
         self._names |= Names(promised=named - asked)
         loaded = promised.load(asked)

@@ -1,12 +1,14 @@
 """Who sends: the partner that an Authorization header shows."""
 
 from base64 import b64encode
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
 
+from msh.allowance import Known
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
 from msh.wire.dialect import EBMS2, Dialect, dialect_by_network
@@ -40,6 +42,14 @@ _FIND: Statement[dict[str, Any]] = Statement(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Digest:
+    sha256: str
+
+
+_CREDENTIALS = Statement("SELECT sha256 FROM partners_credential", _Digest)
+
+
 def find_sender(authorization: str) -> Partner | None:
     """The partner whose credential this header shows, with our default URI, by one indexed query.
     Who is found is remembered."""
@@ -60,6 +70,23 @@ def find_sender(authorization: str) -> Partner | None:
         _remembered.clear()
     _remembered[shown] = partner
     return partner
+
+
+def is_known(authorization: str) -> bool:
+    """Whether this is the credential of a partner, or was some seconds ago."""
+    shown = presented(authorization)
+    return shown is not None and shown[1] in credentials
+
+
+def is_known_login(user: bytes, password: bytes) -> bool:
+    return is_known(_basic(user, password))
+
+
+def _digests() -> list[str]:
+    return [row.sha256 for row in run(_CREDENTIALS())[0]]
+
+
+credentials = Known(_digests)
 
 
 def known_by_network(dialect: Dialect = EBMS2) -> QuerySet[Partner]:
@@ -88,10 +115,6 @@ def remembered_sender(authorization: str) -> Partner | None:
 
 def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:
     return find_sender(_basic(user, password))
-
-
-def remembered_login(user: bytes, password: bytes) -> Partner | None:
-    return remembered_sender(_basic(user, password))
 
 
 def _basic(user: bytes, password: bytes) -> str:

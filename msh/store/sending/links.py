@@ -189,6 +189,11 @@ class OutboundLinks:
         """The head of a message, composed once (D36)."""
         self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
 
+    def leave_out_notes(self) -> None:
+        """Nothing of what only tells what came is written to the history: what was asked for
+        besides, such as an incident, is."""
+        self._calls = [call for call in self._calls if call.statement is not history.COUNT]
+
     def add(self, call: Call[object]) -> None:
         self._calls.append(call)
 

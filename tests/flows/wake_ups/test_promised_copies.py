@@ -435,3 +435,18 @@ def test_2xx_is_held_only_while_nobody_may_claim_the_copy(
     loop.take(Finished(following, byhand.TRANSMITTED))
     loop.round(NOTHING)
     assert (attempt_of(following)[0] == "") is is_held
+
+
+def test_a_name_that_comes_again_when_its_post_has_ended_sends_nothing(
+    promised: tuple[World, Names], loop: SendingLoop
+) -> None:
+    """Its 2xx is held for a moment: no row says yet that it was sent."""
+    world, names = promised
+    loop.round(names)
+    (job,) = taken(loop)
+    loop.take(Finished(job, byhand.TRANSMITTED))
+    assert world.link.promised
+
+    loop.round(names)
+
+    assert taken(loop) == []

@@ -28,7 +28,7 @@ from .hosts import (
 )
 
 LONGEST_WAIT = timedelta(seconds=20)
-LONGEST_WAIT_OF_AN_EMPTY_LANE = timedelta(days=1)
+LONGEST_WAIT_OF_AN_EMPTY_LANE = timedelta(days=7)
 ROUNDS_TO_HEAL = 40
 
 

@@ -51,6 +51,7 @@ class Flight(models.Model):
     carried = models.BooleanField(default=False, db_default=False)
     reached = models.BooleanField(default=False, db_default=False)
     unreached = models.IntegerField(default=0, db_default=0)
+    unsent = models.IntegerField(default=0, db_default=0)
     due = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     persists_until = models.DateTimeField(null=True, blank=True)

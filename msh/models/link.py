@@ -64,8 +64,15 @@ class OutboundLink(models.Model):
     """An IncidentKind, or "operator"."""
     suspended_detail = models.TextField(blank=True, default="", db_default="")
     failures = models.IntegerField(default=0, db_default=0)
-    """Attempts of flights in a row that failed in transport. With `probe_due`: of the gate."""
+    """Attempts of flights in a row that failed in transport. With the
+    columns below: of the gate."""
+    failing_since = models.DateTimeField(null=True, blank=True)
     probe_due = models.DateTimeField(null=True, blank=True)
+    probed_at = models.DateTimeField(null=True, blank=True)
+    refusals = models.IntegerField(default=0, db_default=0)
+    """Messages in a row that the partner refused with the code `refused_for`."""
+    refused_for = models.TextField(blank=True, default="", db_default="")
+    refused_message = models.TextField(blank=True, default="", db_default="")
 
     objects = OutboundLinkQuerySet.as_manager()
 

@@ -16,6 +16,20 @@ class AttemptOutcome(StrEnum):
     """400, 413, 415, 422: these bytes can never be taken."""
 
 
+DETAIL_LIMIT = 500
+"""Characters of what is kept of an answer in words."""
+
+
+def shortened(text: str, limit: int = DETAIL_LIMIT) -> str:
+    """`text` with a mark where it was cut. What a server says last names the cause as often as what
+    it says first, so the end is kept, too."""
+    if len(text) <= limit:
+        return text
+    mark = " ... "
+    end = (limit - len(mark)) // 2
+    return f"{text[: limit - len(mark) - end]}{mark}{text[-end:]}"
+
+
 _AGAIN = frozenset({408, 425, 429})
 _NEVER = frozenset({400, 413, 415, 422})
 
@@ -32,11 +46,18 @@ def outcome_of(status: int) -> AttemptOutcome:
 
 
 _UNREACHABLE = frozenset({502, 503, 504})
+_LATER = frozenset({429, 503})
 
 
-def is_unreachable(status: int | None) -> bool:
+def asks_to_wait(status: int | None, retry_after: float | None) -> bool:
+    """True if the partner speaks and asks for a later copy (EB-090). `retry_after` in seconds."""
+    return status in _LATER and retry_after is not None
+
+
+def is_unreachable(status: int | None, retry_after: float | None = None) -> bool:
     """True if nobody but the transport has answered (EB-091). None: nobody at all."""
-    return status is None or status in _UNREACHABLE
+    silent = status is None or status in _UNREACHABLE
+    return silent and not asks_to_wait(status, retry_after)
 
 
 def unacknowledged_after(attempts: int) -> str:
@@ -68,6 +89,7 @@ class AttemptResult:
     `body_sent` is False only where it is certain that no byte of the body left us (D18).
     `external_id` is what a consumer's system calls the message, if its answer says so. `answer` is
     Content-Type and bytes of the answer, if they were asked for (`Job.answer_limit`) and fit.
+    `code` is what refusals of one cause have in common, beside the status.
     """
 
     outcome: AttemptOutcome
@@ -77,3 +99,4 @@ class AttemptResult:
     body_sent: bool = True
     external_id: str = ""
     answer: tuple[str, bytes] | None = None
+    code: str = ""

@@ -69,19 +69,24 @@ class AttemptTransmitted(AttemptEvent):
 class AttemptFailed(AttemptEvent):
     """It may be tried again. `retry_after` in seconds, as the peer asked for it. `doubted`: the
     status hints at a partner that is set up wrongly (D35). `unreachable`: it failed in transport,
-    see `msh.protocol.attempt.is_unreachable`; asked by flights only."""
+    see `msh.protocol.attempt.is_unreachable`; asked by flights only. `asked_to_wait`: the partner
+    speaks, and wants a later copy. `nothing_sent`: certainly not a byte has left us (D18)."""
 
     detail: str = ""
     retry_after: float | None = None
     doubted: bool = False
     unreachable: bool = False
+    asked_to_wait: bool = False
+    nothing_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRefused(AttemptEvent):
-    """The peer can never take these bytes (D35)."""
+    """The peer can never take these bytes (D35). `code`: what refusals of one cause have in common,
+    empty if it is no partner that refuses."""
 
     detail: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class IncidentKind(StrEnum):
     RETENTION_TOO_SHORT = "retention_too_short"
     CLOCK_DOUBTFUL = "clock_doubtful"
     PARTNER_UNREACHABLE = "partner_unreachable"
+    PARTNER_REFUSES = "partner_refuses"
     MESSAGE_EXPIRED = "message_expired"
     PREDECESSOR_MISSING = "predecessor_missing"
     ORDER_RESTARTED = "order_restarted"

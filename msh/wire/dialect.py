@@ -118,8 +118,8 @@ def _soap_action(outgoing: Outgoing) -> Headers:
 _EBMS2_HEADERS = (("SOAPAction", SOAP_ACTION),)
 _FAULTS = {
     400: FaultCode.CLIENT,
-    401: FaultCode.CLIENT,
-    403: FaultCode.CLIENT,
+    401: FaultCode.SERVER,  # of configuration, which people mend: the same bytes may be taken then
+    403: FaultCode.SERVER,
     500: FaultCode.SERVER,
 }
 

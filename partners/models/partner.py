@@ -97,8 +97,14 @@ class Partner(models.Model):
         default=0,
         db_default=0,
         help_text="Seconds between probes of a suspended partner that did not answer. A probe is"
-        " one more copy of the message; its Acknowledgement resumes sending. 0: no probes, an"
-        " operator must resume.",
+        " one more copy of a message; its answer resumes sending. 0: with ebMS 2.0 the"
+        " RetryInterval, at least 60 s; else no probes, an operator must resume.",
+    )
+    never_probe = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="A suspended partner is not probed, whatever the interval is: an operator must"
+        " resume.",
     )
     rate_limit = models.PositiveIntegerField(
         default=0,

@@ -87,9 +87,9 @@ class Sky:
         sets = ", ".join(f"{name} = {value}" for name, value in earlier.items())
         with connection.cursor() as cursor:
             cursor.execute(f"UPDATE msh_flight SET {sets}")
-            cursor.execute(
-                f"UPDATE msh_outboundlink SET probe_due = probe_due - interval '{seconds} s'"
-            )
+            gate = ("probe_due", "failing_since", "probed_at")
+            sets = ", ".join(f"{name} = {name} - interval '{seconds} s'" for name in gate)
+            cursor.execute(f"UPDATE msh_outboundlink SET {sets}")
 
     @property
     def link(self) -> OutboundLink:

@@ -166,6 +166,7 @@ def _suspensions() -> QuerySet[Incident, Any]:
         *(IncidentKind.RETRIES_SPENT, IncidentKind.REFUSED_BY_PEER, IncidentKind.TRANSIENT_LIMIT),
         *(IncidentKind.RESYNCHRONISE, IncidentKind.ERROR_RECEIVED),
         *(IncidentKind.PROCESSING_FAILED, IncidentKind.PARTNER_UNREACHABLE),
+        IncidentKind.PARTNER_REFUSES,
     ]
     opened = Incident.objects.filter(
         partner=OuterRef("partner"),

@@ -92,9 +92,13 @@ def _probe_of(link: Any) -> str:
         return "none while the maintenance window runs"
     if link.probe_due:
         return markup.time_of(link.probe_due)
-    if probe := link.partner.probe_interval:
-        return f"none is due; every {format_seconds(probe)} while the partner cannot be reached"
-    return "none: only an operator can resume"
+    if link.partner.never_probe:
+        return "none: only an operator can resume"
+    probe = link.partner.probe_interval
+    every = (
+        f"every {format_seconds(probe)}" if probe else "each RetryInterval, at least 60 s apart,"
+    )
+    return f"none is due; {every} while the partner cannot be reached"
 
 
 def _last_answer(link: OutboundLink) -> str:

@@ -133,7 +133,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         partner = link.partner
         probe = (
             f"probed every {format_seconds(partner.probe_interval)}"
-            if partner.probe_interval
+            if partner.probe_interval and not partner.never_probe
             else ""
         )
         late = "a late Ack resumes sending" if partner.resume_on_late_ack else ""

@@ -229,7 +229,10 @@ class PartnerAdmin(AuditedAdmin):
             },
         ),
         ("Allowed networks", {"fields": ("allowed_networks",)}),
-        ("If it does not answer", {"fields": ("resume_on_late_ack", "probe_interval")}),
+        (
+            "If it does not answer",
+            {"fields": ("resume_on_late_ack", "probe_interval", "never_probe")},
+        ),
         (
             "Limits",
             {"fields": ("rate_limit", "undelivered_limit", "undelivered_bytes_limit")},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from msh import tracing
 from msh.allowance import questions
-from msh.flows.sending.answered import take_answers
+from msh.flows.sending.answered import hear, take_answers
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -76,11 +76,13 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     _trace(partner, received.message)
     if header.kind.is_signal:
         found = find_usual(partner, header)
-        return None if found is None else _take_signal(found, received)
+        return None if found is None else _heard(found, _take_signal(found, received))
     if received.message.answers or not (accepted := accept_if_usual(partner, received)):
         return None
     deliver = [WakeUp.DELIVER] if accepted.pushes else []
     wake_up(*deliver, signals=[accepted.signal_id])
+    if accepted.unreached:
+        hear(partner.pk)
     return Answer(TAKEN)
 
 
@@ -123,8 +125,14 @@ def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
     if header.kind.is_signal:
         if senders.by_mail:
             received = replace(received, message=replace(received.message, sync_reply=False))
-        return _take_signal(found, received)
-    return _take_message(found, received)
+        return _heard(found, _take_signal(found, received))
+    return _heard(found, _take_message(found, received))
+
+
+def _heard(found: Attribution, answer: Answer) -> Answer:
+    if found.unreached:
+        hear(found.partner.pk)
+    return answer
 
 
 def _trace(partner: Partner, message: Message) -> None:
@@ -150,8 +158,9 @@ def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) ->
         note(senders.partners[0].pk, "", "MessageOfNoAgreement", reason)
     else:
         logger.warning("%s with a partner of this network", reason)
-    status = _FORBIDDEN if senders.authenticated else _FAULT
-    return Answer(status, reason, fault(FaultCode.CLIENT, reason))
+    if senders.authenticated:
+        return Answer(_FORBIDDEN, reason, fault(FaultCode.SERVER, reason))
+    return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
 
 
 def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:

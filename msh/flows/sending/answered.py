@@ -6,6 +6,7 @@ from msh.flows.wake_up import wake_up_for_flights
 from msh.protocol.ebms.message import AnswerTo, reports_of
 from msh.protocol.ebms.vocabulary import Kind
 from msh.protocol.flight.answers import events_of, text_of
+from msh.protocol.flight.gate import PartnerHeard
 from msh.protocol.message import ErrorReport
 from msh.store.flights.flights import Flights
 from msh.store.receiving.refusals import note
@@ -32,7 +33,9 @@ def take_answer(
     events = events_of(ref_to_message_id, errors, acknowledged=acknowledged)
     about = (partner_id, agreement_id, ref_to_message_id)
     with short_transaction():
-        flights, key = Flights.lock_one(partner_id, ref_to_message_id, agreement_id)
+        flights, key = Flights.lock_one(
+            partner_id, ref_to_message_id, agreement_id, refused=bool(errors)
+        )
         if key is not None:
             for event in events:
                 flights.step(key, event)
@@ -70,3 +73,14 @@ def take_answers(partner_id: int, agreement_id: int, answers: Iterable[AnswerTo]
             name = f"{Kind.MESSAGE_ERROR if errors else Kind.ACKNOWLEDGMENT}Received"
             said = "; ".join(("refers to no message that it can be about", *map(text_of, errors)))
             note(partner_id, one.message_id, name, said)
+
+
+def hear(partner_id: int) -> None:
+    """The partner, which seemed to be silent, has sent us something: a probe may leave (EB-091)."""
+    with short_transaction():
+        flights = Flights.lock_gate(partner_id)
+        if flights.gate(partner_id) is None:
+            return
+        flights.step_gate(partner_id, PartnerHeard())
+        flights.write(last=True)
+    wake_up_for_flights(flights)

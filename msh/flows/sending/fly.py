@@ -15,19 +15,13 @@ from msh.flows.sending.transmit import (
     ANSWER_LIMIT,
     GRACE,
     StoredBytesDamagedError,
+    event_of,
     grace,
     why_unsendable,
 )
-from msh.protocol.attempt import AttemptOutcome, AttemptResult, is_unreachable
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
-from msh.protocol.events import (
-    AckReceived,
-    AttemptClaimed,
-    AttemptFailed,
-    AttemptRefused,
-    AttemptTransmitted,
-    ErrorReceived,
-)
+from msh.protocol.events import AckReceived, AttemptClaimed, AttemptRefused, ErrorReceived
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
 from msh.store.flights.flights import Flights
@@ -70,10 +64,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """`http_deadline` in seconds."""
+    """`http_deadline` in seconds. `anew`: nobody has seen the bytes that were composed before, and
+    they carry a TimeToLive that has not begun."""
 
     attempt: int
     http_deadline: float
+    anew: bool = False
 
 
 def longest_attempt() -> float:
@@ -91,7 +87,7 @@ def record(flights: Flights, ended: Iterable[Ended]) -> None:
         if copy.attempt == OF_BEST_EFFORT:
             continue
         flights.end_attempt(copy.key, copy.attempt, result)
-        event = _event(copy, result)
+        event = event_of(copy.message_id, copy.attempt, result)
         if copy.key in flights:
             flights.step(copy.key, event)
         flights.step_gate(copy.partner_id, event)
@@ -114,24 +110,6 @@ def _record_answer(flights: Flights, one: Ended) -> None:
             flights.add(call)
     elif one.note:
         flights.add(noted(copy.partner_id, copy.message_id, "AnswerReceived", one.note))
-
-
-def _event(
-    copy: FlightCopy, result: AttemptResult
-) -> AttemptTransmitted | AttemptFailed | AttemptRefused:
-    about = (copy.message_id, copy.attempt)
-    match result.outcome:
-        case AttemptOutcome.TRANSMITTED:
-            return AttemptTransmitted(*about)
-        case AttemptOutcome.REFUSED:
-            return AttemptRefused(*about, result.detail)
-    return AttemptFailed(
-        *about,
-        result.detail,
-        result.retry_after,
-        doubted=result.outcome is AttemptOutcome.DOUBTED,
-        unreachable=is_unreachable(result.status),
-    )
 
 
 def end_waits(flights: Flights) -> None:
@@ -159,7 +137,8 @@ def claim(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
 
 
 def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
-    deadline = flights.flight(key).terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+    before = flights.flight(key)
+    deadline = before.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
     # The socket write may come as late as the grace allows; only then does the deadline run.
     lease = grace(deadline) + deadline
     if flights.waits_turn(key):
@@ -170,7 +149,8 @@ def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
     else:
         flight = flights.step(key, AttemptClaimed(lease))
     flights.insert_attempt(key, flight.attempt)
-    return Claimed(flight.attempt, deadline)
+    anew = not before.has_left and before.terms.time_to_live > 0
+    return Claimed(flight.attempt, deadline, anew)
 
 
 def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
@@ -196,7 +176,7 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
     parts: Sequence[bytes] = row.wires or ()
     dialect = dialect_named(row.dialect)
     content_type = dialect.content_type(row.boundary, bool(parts))
-    body = _body(flights, row, parts)
+    body = _body(flights, row, parts, anew=one.anew)
     return Job(
         key=FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
         partner_id=row.partner_id,
@@ -217,8 +197,8 @@ def _answer_limit(row: FlyingCopy) -> int:
     return of_message if row.sync_reply in WITH_RESPONSE else ANSWER_LIMIT
 
 
-def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes]) -> bytes:
-    if row.head is None:
+def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes], *, anew: bool) -> bytes:
+    if row.head is None or anew:
         compose_head = dialect_named(row.dialect).compose_head
         if compose_head is None:
             raise ValueError(f"messages of dialect {row.dialect} are not sent as flights")

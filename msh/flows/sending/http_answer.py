@@ -2,6 +2,7 @@
 Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
@@ -10,7 +11,7 @@ from msh.flows.sending.answered import take_answers
 from msh.flows.sending.fly import OF_BEST_EFFORT, AnswerEvent, Ended, FlightCopy
 from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.attempt import AttemptOutcome, AttemptResult, shortened
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
@@ -38,6 +39,10 @@ from msh.wire.text import prose
 from partners.models import Partner
 
 logger = logging.getLogger(__name__)
+
+_FAULT_DECIDES = frozenset({200, 400, 500})
+_STATUS_LINE = re.compile(r"\d{3}[^:(]*(?:\((?:Retry-After|Location): [^)]*\) ?)*")
+"""In the words of a transport, before those of the answer's body."""
 
 
 class NotNowError(Exception):
@@ -101,17 +106,25 @@ def _read(copy: FlightCopy, result: AttemptResult, content_type: str, body: byte
     except Unusable as problem:
         raise _NotTakenError(f"the answer has no usable MessageHeader: {problem}") from None
     if isinstance(read, SoapFault):
-        ended = _after_fault(copy, result, read)
+        ended = _with_fault(copy, result, read)
         return Ended(copy, ended, _of_fault(copy, ended))
     return Ended(copy, result, _events(copy, read))
 
 
-def _after_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> AttemptResult:
+def _with_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> AttemptResult:
+    """It decides over a status that says less than it. The others speak of configuration, of a
+    gateway, or of a wait, which a Fault of whoever answers in the partner's place takes back
+    (EB-067, EB-089)."""
+    codes = f" ({', '.join(fault.error_codes)})" if fault.error_codes else ""
+    code = f"SOAP Fault {fault.code}{codes}"
+    said = prose(f"SOAP Fault {fault.code}: {fault.text}{codes}")
+    if result.status not in _FAULT_DECIDES:
+        line = _STATUS_LINE.match(result.detail)
+        detail = f"{line[0].strip() if line else result.status}: {said}"
+        return replace(result, detail=shortened(detail))
     again = fault.code is FaultCode.SERVER or is_retryable(copy.agreement_id, fault.error_codes)
     outcome = AttemptOutcome.FAILED if again else AttemptOutcome.REFUSED
-    codes = f" ({', '.join(fault.error_codes)})" if fault.error_codes else ""
-    detail = prose(f"SOAP Fault {fault.code}: {fault.text}{codes}")[:500]
-    return replace(result, outcome=outcome, detail=detail)
+    return replace(result, outcome=outcome, detail=shortened(said), code=code)
 
 
 def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[AnswerEvent, ...]:

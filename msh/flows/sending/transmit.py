@@ -13,15 +13,22 @@ from django.db import DatabaseError
 from msh import wire
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending.package import packaged
-from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.attempt import (
+    AttemptOutcome,
+    AttemptResult,
+    asks_to_wait,
+    is_unreachable,
+)
 from msh.protocol.events import (
     AttemptClaimed,
     AttemptFailed,
     AttemptRefused,
     AttemptTransmitted,
+    SenderEvent,
 )
 from msh.protocol.lane import PROMISED_FOR, LaneState
 from msh.protocol.message import DocumentReference, Header, Party, Route
+from msh.protocol.sender.answers import wait_asked_for
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.incidents import processing_failed
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
@@ -124,7 +131,7 @@ def jobs_of(
         except Exception as problem:  # noqa: BLE001  one message stops no other
             detail = why_unsendable(problem)
             result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
-            links.step(row.partner_id, _event(row.message_id, one.attempt, result))
+            links.step(row.partner_id, event_of(row.message_id, one.attempt, result))
             links.end_attempt(row.id, one.attempt, result)
     return jobs
 
@@ -270,7 +277,10 @@ def partners_of(ended: Iterable[tuple[object, AttemptResult]]) -> set[int]:
 def record(links: OutboundLinks, ended: Iterable[tuple[Copy, AttemptResult]]) -> None:
     for one, result in ended:
         if one.attempt is not None:
-            links.step(one.partner_id, _event(one.message_id, one.attempt, result))
+            event: SenderEvent = event_of(one.message_id, one.attempt, result)
+            if isinstance(event, AttemptFailed):
+                event = wait_asked_for(links.lane(one.partner_id), event)
+            links.step(one.partner_id, event)
             links.end_attempt(one.key, one.attempt, result)
 
 
@@ -282,13 +292,24 @@ def record_best_effort(ended: Sequence[tuple[Copy, AttemptResult]]) -> None:
     )
 
 
-def _event(
+def event_of(
     message_id: str, attempt: int, result: AttemptResult
 ) -> AttemptTransmitted | AttemptFailed | AttemptRefused:
+    """How an attempt ended, for a lane or a flight."""
+    status = result.status
     match result.outcome:
         case AttemptOutcome.TRANSMITTED:
             return AttemptTransmitted(message_id, attempt)
         case AttemptOutcome.REFUSED:
-            return AttemptRefused(message_id, attempt, result.detail)
-    doubted = result.outcome is AttemptOutcome.DOUBTED
-    return AttemptFailed(message_id, attempt, result.detail, result.retry_after, doubted)
+            code = result.code or ("" if status is None else str(status))
+            return AttemptRefused(message_id, attempt, result.detail, code)
+    return AttemptFailed(
+        message_id,
+        attempt,
+        result.detail,
+        result.retry_after,
+        doubted=result.outcome is AttemptOutcome.DOUBTED,
+        unreachable=is_unreachable(status, result.retry_after),
+        asked_to_wait=asks_to_wait(status, result.retry_after),
+        nothing_sent=not result.body_sent,
+    )

@@ -41,11 +41,13 @@ The life of one message
 
 1. It begins READY, with `due` the time of its submission.
 2. AttemptClaimed: a worker takes a copy, which counts against the budget of 1 + Retries. The first
-   claim composes the message: its TimeToLive and its PersistDuration begin. `due` moves to the end
-   of the HTTP attempt plus RetryInterval, in the transaction of the claim, so that a worker that
-   dies after it needs no recovery.
+   claim composes the message: its TimeToLive and its PersistDuration begin. If it is certain that
+   not a byte of it has left (the connection was refused), they begin with the next claim. `due`
+   moves to the end of the HTTP attempt plus RetryInterval, in the transaction of the claim, so that
+   a worker that dies after it needs no recovery.
 3. AttemptTransmitted or AttemptFailed: RetryInterval starts at the end of the attempt, or
-   Retry-After if that is longer. A 2xx completes nothing.
+   Retry-After if that is longer. A 2xx completes nothing. A 429 or 503 with Retry-After gives the
+   retry back: the partner asks to wait, at most as often as TransientErrors are granted (D10).
 4. DeadlinePassed: READY again while the budget lasts. The retry is spent when it is claimed, so a
    flight that cannot be claimed keeps its retries.
 5. AckReceived: ACKNOWLEDGED, whatever happened before, unless it was cancelled.

@@ -52,8 +52,12 @@ def note_failed(flight: Flight, event: on.AttemptFailed, now: datetime) -> Outco
     """Another copy was asked for meanwhile, or an operator holds the message."""
     warning = f"early warning: {event.detail}"
     effects = (do.Note(event.message_id, warning),) if event.doubted else ()
+    if event.nothing_sent:
+        flight = flight.sent_nothing()
     if event.unreachable:
         return replace(flight, unreached=flight.unreached + 1), effects
+    if event.asked_to_wait and flight.attempt <= flight.terms.transient_count_limit:
+        flight = replace(flight, copies=max(flight.copies - 1, 0))  # spends no retry (EB-090)
     return replace(flight, reached=True), effects
 
 

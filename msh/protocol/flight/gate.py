@@ -1,13 +1,18 @@
 """The gate of a partner: may copies of its flights leave, and how many messages may be under way?
 
 OPEN       Copies leave. Messages that are not under way yet start while the window has a place.
-SUSPENDED  By an operator, or because the partner cannot be reached. Then `due` is the time of the
-           next probe: one copy of one message, to see whether the partner answers again.
+SUSPENDED  By an operator, because the partner refuses whatever it is sent, or because it cannot be
+           reached. Then `due` is the time of the next probe: one copy of one message, to see
+           whether the partner answers again.
 
 The ends of attempts are the gate's events as well as the flight's. The breaker opens after
-BREAKER attempts in a row that failed in transport, over all messages of the partner, or when a
-flight asks for it (ReportUnreachable). Any attempt that is answered, a probe or one that was still
-under way, lets everything go again (EB-091).
+BREAKER attempts in a row that failed in transport, over all messages of the partner, if the first
+of them is older than RetryInterval; or when a flight asks for it (ReportUnreachable). Any attempt
+that is answered, a probe or one that was still under way, lets everything go again; a message or
+a signal that the partner sends lets a probe leave at once (EB-091).
+
+An error of configuration makes the partner refuse one message after the other. After REFUSALS
+different messages in a row that it refused with one code, an operator decides (EB-089).
 """
 
 from collections.abc import Callable
@@ -26,7 +31,12 @@ from .events import ProbeClaimed
 from .value import Flight, FlightState
 
 BREAKER = 8
-"""So many attempts in a row may fail in transport."""
+"""So many attempts in a row may fail in transport, and more within a RetryInterval."""
+REFUSALS = 5
+"""So many messages in a row may be refused with one code."""
+SHORTEST_PROBE = 60
+"""Seconds between probes at least, where nothing is set; and between two that the partner causes by
+what it sends."""
 WINDOW = 16
 """How many messages may be under way, if the agreement does not say (EB-085)."""
 
@@ -38,9 +48,12 @@ class GateState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`failures` attempts in a row have failed in transport. `probe_interval` in seconds; 0: the
-    partner is not probed. `longest_attempt`: seconds that one may take at most. `suspended_for`: an
-    IncidentKind or OPERATOR while suspended."""
+    """`failures` attempts in a row have failed in transport, the first at `failing_since`.
+    `probe_interval` in seconds; 0: the partner is not probed. `longest_attempt`: seconds that one
+    may take at most. `suspended_for`: an IncidentKind or OPERATOR while suspended. `retry_interval`
+    in seconds. `probed_at`: when the last probe left, while suspended. `refusals` messages in a row
+    were refused with the code `refused_for`, the last of them `refused_message`. `expiring` says
+    which messages under way expire, for people."""
 
     probe_interval: int
     longest_attempt: float
@@ -48,6 +61,13 @@ class Gate:
     failures: int = 0
     due: datetime | None = None
     suspended_for: str = ""
+    retry_interval: int = 0
+    failing_since: datetime | None = None
+    probed_at: datetime | None = None
+    refusals: int = 0
+    refused_for: str = ""
+    refused_message: str = ""
+    expiring: str = ""
 
     def is_due(self, now: datetime) -> bool:
         """True if a probe may leave, or if its time is so far away that the clock must have
@@ -66,11 +86,33 @@ class MessageUnreached:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class MessageRefused:
+    """The partner refused a message for good, with this code."""
+
+    message_id: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTaken:
+    """The partner acknowledged a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerHeard:
+    """The partner has sent us a message or a signal."""
+
+
 GateEvent = (
     on.AttemptTransmitted
     | on.AttemptFailed
     | on.AttemptRefused
     | MessageUnreached
+    | MessageRefused
+    | MessageTaken
+    | PartnerHeard
     | ProbeClaimed
     | on.OperatorSuspended
     | on.OperatorResumed
@@ -83,6 +125,40 @@ class Leave(StrEnum):
 
     COPY = "copy"
     PROBE = "probe"
+
+
+def seconds_between_probes(probe_interval: int, retry_interval: int, *, never: bool) -> int:
+    """What holds for a partner with this setting, in seconds; 0: it is not probed. Without a probe
+    there would be no agreed retry while it is suspended."""
+    if never:
+        return 0
+    return probe_interval or max(retry_interval, SHORTEST_PROBE)
+
+
+def what_expires(count: int, under_way: int, first: datetime, last: datetime) -> str:
+    """Which messages under way are lost if nobody answers until their TimeToLive ends."""
+    until = f"the first at {first:%Y-%m-%d %H:%M:%S} UTC"
+    if count > 1:
+        until += f", the last at {last:%Y-%m-%d %H:%M:%S} UTC"
+    verb = "expires" if count == 1 else "expire"
+    return f"{count} of {under_way} messages under way {verb} if it stays silent, {until}"
+
+
+def event_of(before: Flight, after: Flight, event: object) -> MessageRefused | MessageTaken | None:
+    """What an event of a flight is to the gate, beside the end of an attempt."""
+    if before.state is after.state:
+        return None
+    if after.state is FlightState.ACKNOWLEDGED:
+        return MessageTaken()
+    if after.state is not FlightState.FAILED:
+        return None
+    if isinstance(event, on.AttemptRefused) and event.code:
+        return MessageRefused(after.message_id, event.code, event.detail)
+    if isinstance(event, on.ErrorReceived):
+        report = event.report
+        code = report.code_text or report.code
+        return MessageRefused(after.message_id, code, f"{code}: {report.description}")
+    return None
 
 
 def may_leave(
@@ -122,28 +198,76 @@ def step(before: Gate, event: GateEvent, *, now: datetime) -> Outcome:
 
 
 def _answered(gate: Gate, event: on.AttemptEvent, now: datetime) -> Outcome:
-    answered = replace(gate, failures=0)
+    answered = replace(gate, failures=0, failing_since=None)
     if gate.suspended_for == IncidentKind.PARTNER_UNREACHABLE:
         return _open(answered, event, now)
     return answered, ()
 
 
 def _open(gate: Gate, event: object, now: datetime) -> Outcome:
-    after = replace(gate, state=GateState.OPEN, failures=0, due=None, suspended_for="")
+    after = replace(
+        gate,
+        state=GateState.OPEN,
+        failures=0,
+        failing_since=None,
+        due=None,
+        probed_at=None,
+        suspended_for="",
+        refusals=0,
+        refused_for="",
+        refused_message="",
+    )
     return after, (do.ResolveIncidents(), do.PollLane())
 
 
 def _failed(gate: Gate, event: on.AttemptFailed, now: datetime) -> Outcome:
     if not event.unreachable:
         return _answered(gate, event, now)
-    failed = replace(gate, failures=gate.failures + 1)
+    since = min(gate.failing_since or now, now)
+    failed = replace(gate, failures=gate.failures + 1, failing_since=since)
     if gate.state is GateState.SUSPENDED:
         due = _next_probe(gate, now) if gate.due is not None else None
         return replace(failed, due=due), ()
-    if failed.failures < BREAKER:
+    if failed.failures < BREAKER or now - since < timedelta(seconds=gate.retry_interval):
         return failed, ()
     detail = f"{failed.failures} attempts in a row were not answered, the last: {event.detail}"
     return _suspend(failed, event.message_id, detail, now)
+
+
+def _refused(gate: Gate, event: MessageRefused, now: datetime) -> Outcome:
+    """An attempt that is refused is answered, too: that it opens the gate is another event."""
+    if event.message_id == gate.refused_message:
+        return gate, ()
+    in_a_row = gate.refusals + 1 if event.code == gate.refused_for else 1
+    counted = replace(
+        gate,
+        refusals=in_a_row,
+        refused_for=event.code,
+        refused_message=event.message_id,
+    )
+    if in_a_row < REFUSALS or gate.suspended_for not in ("", IncidentKind.PARTNER_UNREACHABLE):
+        return counted, ()
+    kind = IncidentKind.PARTNER_REFUSES
+    detail = (
+        f"{in_a_row} messages in a row were refused with {event.code}, the last: {event.detail}"
+    )
+    shut = replace(counted, state=GateState.SUSPENDED, due=None, suspended_for=kind)
+    resolved = (do.ResolveIncidents(),) if gate.state is GateState.SUSPENDED else ()
+    return shut, (*resolved, do.OpenIncident(kind, event.message_id, detail))
+
+
+def _taken(gate: Gate, event: MessageTaken, now: datetime) -> Outcome:
+    return replace(gate, refusals=0, refused_for="", refused_message=""), ()
+
+
+def _heard(gate: Gate, event: PartnerHeard, now: datetime) -> Outcome:
+    """One probe, and not for each message of a partner that cannot be reached but sends many."""
+    if gate.due is None or gate.due <= now:
+        return gate, ()
+    since = None if gate.probed_at is None else now - gate.probed_at
+    if since is not None and timedelta(0) <= since < timedelta(seconds=SHORTEST_PROBE):
+        return gate, ()
+    return replace(gate, due=now), (do.PollLane(),)
 
 
 def _unreached(gate: Gate, event: MessageUnreached, now: datetime) -> Outcome:
@@ -153,7 +277,10 @@ def _unreached(gate: Gate, event: MessageUnreached, now: datetime) -> Outcome:
 def _suspend(gate: Gate, message_id: str, detail: str, now: datetime) -> Outcome:
     kind = IncidentKind.PARTNER_UNREACHABLE
     due = _next_probe(gate, now)
-    suspended = replace(gate, state=GateState.SUSPENDED, due=due, suspended_for=kind)
+    suspended = replace(
+        gate, state=GateState.SUSPENDED, due=due, probed_at=None, suspended_for=kind
+    )
+    detail = f"{detail}. {gate.expiring}" if gate.expiring else detail
     return suspended, (do.OpenIncident(kind, message_id, detail),)
 
 
@@ -169,7 +296,8 @@ def _probe(gate: Gate, event: ProbeClaimed, now: datetime) -> Outcome:
     """One at a time: the next is due an interval after this one must have ended."""
     if not gate.is_due(now):
         raise illegal(gate, event)
-    return replace(gate, due=_next_probe(gate, now + timedelta(seconds=event.http_deadline))), ()
+    due = _next_probe(gate, now + timedelta(seconds=event.http_deadline))
+    return replace(gate, due=due, probed_at=now), ()
 
 
 def _suspend_by_operator(gate: Gate, event: on.OperatorSuspended, now: datetime) -> Outcome:
@@ -200,6 +328,12 @@ _ROWS: dict[type, Row[GateState]] = {
     },
     on.AttemptRefused: _ANSWERED,
     MessageUnreached: {_OPEN: _to(_unreached, _SUSPENDED), _SUSPENDED: _to(_stay, _SUSPENDED)},
+    MessageRefused: {
+        _OPEN: _to(_refused, _OPEN, _SUSPENDED),
+        _SUSPENDED: _to(_refused, _SUSPENDED),
+    },
+    MessageTaken: {_OPEN: _to(_taken, _OPEN), _SUSPENDED: _to(_taken, _SUSPENDED)},
+    PartnerHeard: {_OPEN: _to(_stay, _OPEN), _SUSPENDED: _to(_heard, _SUSPENDED)},
     ProbeClaimed: {_OPEN: None, _SUSPENDED: _to(_probe, _SUSPENDED)},
     on.OperatorSuspended: {
         _OPEN: _to(_suspend_by_operator, _SUSPENDED),

@@ -57,8 +57,9 @@ class Flight:
 
     `under_way`: the message has one of the places of its window. `carried`: a copy of it was
     answered 2xx. `reached` and `unreached` are about the present budget: a copy came through; how
-    many failed in transport. `expires_at` and `persists_until` are set when the first copy is
-    composed, unless the application asked for a TimeToLive. `number` is that of MessageOrder.
+    many failed in transport. Of `unsent` attempts it is certain that not a byte has left us.
+    `expires_at` and `persists_until` are set when a copy is composed, and again as long as nothing
+    has left. `number` is that of MessageOrder.
     `held_for`: an IncidentKind or OPERATOR while held, else empty.
     """
 
@@ -77,10 +78,16 @@ class Flight:
     persists_until: datetime | None = None
     number: int | None = None
     held_for: str = ""
+    unsent: int = 0
 
     @property
     def retry_interval(self) -> timedelta:
         return timedelta(seconds=self.terms.retry_interval)
+
+    @property
+    def has_left(self) -> bool:
+        """True unless it is certain that nobody has seen a byte of it."""
+        return self.attempt > self.unsent
 
     @property
     def budget_spent(self) -> bool:
@@ -113,16 +120,22 @@ class Flight:
 
     def departs(self, http_deadline: float, now: datetime) -> "Flight":
         """A worker takes a copy. One that dies after it leaves an ordinary deadline behind."""
-        first = self.attempt == 0
         return replace(
             self,
             state=FlightState.WAITING,
             attempt=self.attempt + 1,
             under_way=True,
             due=now + timedelta(seconds=http_deadline) + self.retry_interval,
-            expires_at=self.expires_at or (self.terms.expiry(now) if first else None),
-            persists_until=self.terms.end_of_copies(now) if first else self.persists_until,
+            expires_at=self.expires_at or (None if self.has_left else self.terms.expiry(now)),
+            persists_until=(
+                self.persists_until if self.has_left else self.terms.end_of_copies(now)
+            ),
         )
+
+    def sent_nothing(self) -> "Flight":
+        """The latest attempt. If none has sent anything, its life has not begun."""
+        after = replace(self, unsent=self.unsent + 1)
+        return after if after.has_left else replace(after, expires_at=None, persists_until=None)
 
     def is_ready(self, now: datetime) -> "Flight":
         """A copy waits for a worker, from `now` on. What was learnt of the partner stays."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from math import ceil
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
@@ -75,6 +76,27 @@ def wait_as_asked(lane: Lane, event: on.TransientErrorReceived, now: datetime) -
     asked = "none" if event.min_retry_secs is None else f"{event.min_retry_secs} s"
     note = do.Note(event.message_id, f"TransientError, wait asked for: {asked}")
     return waiting, (note, do.ResolveIncidents()) if probing else (note,)
+
+
+def wait_asked_for(
+    lane: Lane, event: on.AttemptFailed
+) -> on.AttemptFailed | on.TransientErrorReceived:
+    """A 429 or 503 with Retry-After to the latest copy is a TransientError without a message: the
+    wait is the longer of it and RetryInterval, and no retry is spent (D54)."""
+    flying = lane.in_flight
+    latest = flying is not None and (flying.message_id, flying.attempt) == (
+        event.message_id,
+        event.attempt,
+    )
+    if (
+        flying is None
+        or not latest
+        or not event.asked_to_wait
+        or (lane.unsent and not lane.promised)
+    ):
+        return event
+    wait = flying.terms.wait_after_failure(event.retry_after)
+    return on.TransientErrorReceived(event.message_id, ceil(wait.total_seconds()), event.detail)
 
 
 def note_transient_error(lane: Lane, event: on.TransientErrorReceived, now: datetime) -> Outcome:

@@ -1,10 +1,10 @@
 """Flights: found and written."""
 
-from msh.store.engine import Key, Order, Statement, Write
+from msh.store.engine import Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
 
-from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy
+from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy, FoundFlight
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
 CLOCK_AND_FLIGHTS = Statement(
@@ -27,13 +27,14 @@ INSERT_WITH_ONE_PART = inserting("'flying'", ONE_PART, _FLIGHT)
 
 _COLUMNS = """
     message.id, link.partner_id, message.message_id, message.size,
-    message.state AS message_state, message.head IS NULL AS nothing_composed, message.terms,
+    message.state AS message_state, message.terms,
     message.first_sent_at, message.order_number,
     agreement.retries, agreement.retry_interval, agreement.transient_wait_limit,
     agreement.early_warning, agreement.time_to_live, agreement.persist_duration,
     agreement.on_failure,
     flight.state, flight.attempt, flight.copies, flight.under_way, flight.carried, flight.reached,
     flight.unreached, flight.due, flight.expires_at, flight.persists_until, flight.held_for,
+    flight.unsent,
     COALESCE(flight.waits_turn, false) AS waits_turn,
     COALESCE(flight.ordered_in_id, CASE WHEN message.order_number IS NOT NULL THEN (
         SELECT id FROM msh_outboundconversation
@@ -139,16 +140,22 @@ FIND_CANDIDATES = Statement(
     Candidate,
 )
 
-# The message without its flight too, which may have ended. Locked in the order flight, message.
+# The message without its flight too, which may have ended. Locked in the order flight, message; the
+# link before them, which the condition asks for before any row is found.
 LOCK_ONE = Statement(
     """
-    SELECT message_id AS id FROM msh_flight WHERE message_id = (
+    WITH gate AS MATERIALIZED (
+        SELECT id FROM msh_outboundlink
+        WHERE partner_id = %(partner_id)s AND (%(refused)s OR refusals > 0)
+        FOR NO KEY UPDATE)
+    SELECT message_id AS id, (SELECT id FROM gate) AS gate
+    FROM msh_flight WHERE (SELECT count(*) FROM gate) >= 0 AND message_id = (
         SELECT message.id FROM msh_outboundmessage message
         JOIN msh_outboundlink link ON link.id = message.link_id
         WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s)
-    FOR NO KEY UPDATE
+    FOR NO KEY UPDATE OF msh_flight
     """,
-    Key,
+    FoundFlight,
 )
 LOAD_ONE = Statement(
     f"""
@@ -211,7 +218,7 @@ WRITE = Write(
     SET state = %(state)s, attempt = %(attempt)s, copies = %(copies)s, under_way = %(under_way)s,
         carried = %(carried)s, reached = %(reached)s, unreached = %(unreached)s, due = %(due)s,
         expires_at = %(expires_at)s, persists_until = %(persists_until)s, ends_at = %(ends_at)s,
-        held_for = %(held_for)s, number = %(number)s,
+        held_for = %(held_for)s, number = %(number)s, unsent = %(unsent)s,
         waits_turn = waits_turn AND %(number)s::int IS NULL
     WHERE message_id = %(key)s
     """,
@@ -223,11 +230,11 @@ INSERT_AGAIN = Write(
     """
     INSERT INTO msh_flight
         (message_id, link_id, state, attempt, copies, under_way, carried, reached, unreached, due,
-         expires_at, persists_until, ends_at, held_for, ordered_in_id, number)
+         expires_at, persists_until, ends_at, held_for, ordered_in_id, number, unsent)
     VALUES (%(key)s, (SELECT link_id FROM msh_outboundmessage WHERE id = %(key)s), %(state)s,
             %(attempt)s, %(copies)s, %(under_way)s, %(carried)s, %(reached)s, %(unreached)s,
             %(due)s, %(expires_at)s, %(persists_until)s, %(ends_at)s, %(held_for)s,
-            %(ordered_in_id)s, %(number)s)
+            %(ordered_in_id)s, %(number)s, %(unsent)s)
     """,
     order=Order.FLIGHT,
 )

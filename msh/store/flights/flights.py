@@ -81,15 +81,31 @@ class Flights:
 
     @classmethod
     def lock_one(
-        cls, partner_id: int, message_id: str, agreement_id: int | None = None
+        cls,
+        partner_id: int,
+        message_id: str,
+        agreement_id: int | None = None,
+        *,
+        refused: bool = False,
     ) -> tuple[Self, int | None]:
         """The flight of a message to this partner, or the message if it has ended; and its row id.
-        None for a MessageId that no flight had, or under another agreement."""
+        None for a MessageId that no flight had, or under another agreement. The gate too, if it
+        counts refusals or the message is `refused`."""
         about = {"partner_id": partner_id, "message_id": message_id}
-        _, rows = run(
-            flight_sql.LOCK_ONE(**about), flight_sql.LOAD_ONE(**about, agreement_id=agreement_id)
+        locked, rows = run(
+            flight_sql.LOCK_ONE(**about, refused=refused),
+            flight_sql.LOAD_ONE(**about, agreement_id=agreement_id),
         )
-        return cls.of((), rows, 0), rows[0].id if rows else None
+        link_ids = [one.gate for one in locked if one.gate is not None]
+        gates = run(gate_sql.LOAD_GATES(link_ids=link_ids))[0] if link_ids else []
+        return cls.of(gates, rows, 0), rows[0].id if rows else None
+
+    @classmethod
+    def lock_gate(cls, partner_id: int) -> Self:
+        """The gate alone: nothing if the partner has none."""
+        (held,) = run(gate_sql.LOCK_GATES(partner_ids=[partner_id]))
+        (gates,) = run(gate_sql.LOAD_GATES(link_ids=[row.id for row in held]))
+        return cls.of(gates, (), 0)
 
     def load_ended(self, partner_id: int, message_id: str, agreement_id: int) -> None:
         """Add a message whose flight has ended: what is answered to it now is late."""
@@ -186,6 +202,8 @@ class Flights:
             self.record(one, name, was, now, detail_of(effects), actor)
         for effect in effects:
             FLIGHT_EFFECTS[type(effect)](self, one, effect, name, actor)
+        if held and (told := gate.event_of(before, after, event)):
+            self.step_gate(one.row.partner_id, told)
         return after
 
     def _step_conversation(
@@ -213,12 +231,15 @@ class Flights:
         after, effects = gate.step(before, event, now=self.now)
         held.gate = after
         held.changed = held.changed or after != before
-        if before.state is not after.state:
+        if (before.state, before.suspended_for) != (after.state, after.suspended_for):
             detail = detail_of(effects)
             is_shut = after.state is GateState.SUSPENDED
             held.suspended = (self.now, detail) if is_shut else (None, "")
-            states = ("suspended", "idle") if not is_shut else ("idle", "suspended")
-            self._record_gate(partner_id, type(event).__name__, *states, detail)
+            was, now = (
+                "suspended" if one.state is GateState.SUSPENDED else "idle"
+                for one in (before, after)
+            )
+            self._record_gate(partner_id, type(event).__name__, was, now, detail)
         for effect in effects:
             GATE_EFFECTS[type(effect)](self, partner_id, effect)
 

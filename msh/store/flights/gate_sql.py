@@ -90,13 +90,13 @@ LOCK_GATES_WITH_NEW = Statement(
 # A statement of its own, after the lock: it must see what the lock's holder committed.
 LOAD_GATES = Statement(
     f"""
-    SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.probe_due,
+    SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.failing_since,
+           link.probe_due, link.probed_at, link.refusals, link.refused_for, link.refused_message,
            link.suspended_for, link.suspended_since, link.suspended_detail,
-           partner.probe_interval,
+           partner.probe_interval, partner.never_probe, agreed.retry_interval,
            link.state = 'suspended' AND {IN_MAINTENANCE} AS in_maintenance,
-           (SELECT count(*) FROM msh_flight WHERE link_id = link.id AND under_way) AS under_way,
-           (SELECT COALESCE(min("window"), 0) FROM partners_agreement
-            WHERE partner_id = link.partner_id) AS "window",
+           flying.under_way, flying.expiring, flying.first_expiry, flying.last_expiry,
+           agreed."window",
            EXISTS (SELECT FROM msh_flight
                    WHERE link_id = link.id AND waits_turn AND ordered_in_id IS NULL)
            OR EXISTS (SELECT FROM msh_outboundconversation
@@ -104,6 +104,14 @@ LOAD_GATES = Statement(
                         AND head IS NOT NULL) AS in_order,
            clock_timestamp() AS now
     FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS under_way, count(expires_at) AS expiring,
+               min(expires_at) AS first_expiry, max(expires_at) AS last_expiry
+        FROM msh_flight WHERE link_id = link.id AND under_way) flying
+    CROSS JOIN LATERAL (
+        SELECT COALESCE(min("window"), 0) AS "window",
+               COALESCE(min(retry_interval), 0) AS retry_interval
+        FROM partners_agreement WHERE partner_id = link.partner_id) agreed
     WHERE link.id = ANY(%(link_ids)s) ORDER BY link.id
     """,
     GateRow,
@@ -113,7 +121,9 @@ WRITE_GATE = Write(
     """
     UPDATE msh_outboundlink
     SET state = CASE WHEN %(suspended)s THEN 'suspended' ELSE 'idle' END,
-        failures = %(failures)s, probe_due = %(probe_due)s, suspended_for = %(suspended_for)s,
+        failures = %(failures)s, failing_since = %(failing_since)s, probe_due = %(probe_due)s,
+        probed_at = %(probed_at)s, refusals = %(refusals)s, refused_for = %(refused_for)s,
+        refused_message = %(refused_message)s, suspended_for = %(suspended_for)s,
         suspended_since = %(suspended_since)s, suspended_detail = %(suspended_detail)s
     WHERE id = %(link_id)s AND state IN ('idle', 'suspended')
     """,
@@ -125,7 +135,7 @@ RESOLVE_OF_GATE = Write(
     UPDATE msh_incident
     SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND kind = 'partner_unreachable'
+      AND kind IN ('partner_unreachable', 'partner_refuses')
     """,
     order=Order.INCIDENT,
 )

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from msh.protocol.flight import Flight, FlightState, FlightTerms, OnSilence
-from msh.protocol.flight.gate import Gate, GateState
+from msh.protocol.flight.gate import Gate, GateState, seconds_between_probes, what_expires
 from msh.store.engine import Call, run
 
 from . import flight_sql, rows
@@ -59,6 +59,7 @@ def flight_of(row: FlightRow) -> Flight:
         carried=bool(row.carried),
         reached=bool(row.reached),
         unreached=row.unreached or 0,
+        unsent=row.unsent or 0,
         due=row.due,
         expires_at=row.expires_at,
         persists_until=row.persists_until,
@@ -118,6 +119,7 @@ def _flight_state(locked: LockedFlight) -> rows.FlightState:
         carried=flight.carried,
         reached=flight.reached,
         unreached=flight.unreached,
+        unsent=flight.unsent,
         due=flight.due,
         expires_at=flight.expires_at,
         persists_until=flight.persists_until,
@@ -140,13 +142,26 @@ def written(locked: LockedFlight) -> Sequence[Call[object]]:
 
 def gate_of(row: GateRow, longest_attempt: float) -> Gate:
     is_shut = row.state == GateState.SUSPENDED
+    expiring = ""
+    if row.first_expiry and row.last_expiry:
+        span = (row.first_expiry, row.last_expiry)
+        expiring = what_expires(row.expiring, row.under_way, *span)
     return Gate(
-        probe_interval=row.probe_interval,
+        probe_interval=seconds_between_probes(
+            row.probe_interval, row.retry_interval, never=row.never_probe
+        ),
         longest_attempt=longest_attempt,
         state=GateState.SUSPENDED if is_shut else GateState.OPEN,
         failures=row.failures,
         due=row.probe_due if is_shut else None,
         suspended_for=row.suspended_for if is_shut else "",
+        retry_interval=row.retry_interval,
+        failing_since=row.failing_since,
+        probed_at=row.probed_at,
+        refusals=row.refusals,
+        refused_for=row.refused_for,
+        refused_message=row.refused_message,
+        expiring=expiring,
     )
 
 
@@ -156,7 +171,12 @@ def gate_state(locked: LockedGate) -> rows.GateState:
         link_id=locked.row.link_id,
         suspended=gate.state is GateState.SUSPENDED,
         failures=gate.failures,
+        failing_since=gate.failing_since,
         probe_due=gate.due,
+        probed_at=gate.probed_at,
+        refusals=gate.refusals,
+        refused_for=gate.refused_for,
+        refused_message=gate.refused_message,
         suspended_for=gate.suspended_for,
         suspended_since=since,
         suspended_detail=detail,

@@ -17,22 +17,42 @@ class HeldGate:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundFlight:
+    """A flight that this transaction has locked, and the id of its link if it holds that too."""
+
+    id: int
+    gate: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GateRow:
     """`under_way`: how many flights have a place. `window`: of its agreements the smallest.
     `in_order`: messages wait for their turn in a conversation, and one may start.
-    `in_maintenance`: it is suspended, and a maintenance window runs."""
+    `retry_interval` is the shortest of them, in seconds. `in_maintenance`: it is suspended, and a
+    maintenance window runs. `expiring` of those under way have a TimeToLive: when the first and the
+    last of these end."""
 
     link_id: int
     partner_id: int
     state: str
     failures: int
+    failing_since: datetime | None
     probe_due: datetime | None
+    probed_at: datetime | None
+    refusals: int
+    refused_for: str
+    refused_message: str
     suspended_for: str
     suspended_since: datetime | None
     suspended_detail: str
     probe_interval: int
+    never_probe: bool
+    retry_interval: int
     in_maintenance: bool
     under_way: int
+    expiring: int
+    first_expiry: datetime | None
+    last_expiry: datetime | None
     window: int
     in_order: bool
     now: datetime
@@ -49,7 +69,6 @@ class FlightRow:
     message_id: str
     size: int
     message_state: str
-    nothing_composed: bool
     terms: Any
     first_sent_at: datetime | None
     order_number: int | None
@@ -67,6 +86,7 @@ class FlightRow:
     carried: bool | None
     reached: bool | None
     unreached: int | None
+    unsent: int | None
     due: datetime | None
     expires_at: datetime | None
     persists_until: datetime | None
@@ -96,6 +116,7 @@ class FlightState:
     carried: bool
     reached: bool
     unreached: int
+    unsent: int
     due: datetime | None
     expires_at: datetime | None
     persists_until: datetime | None
@@ -112,7 +133,12 @@ class GateState:
     link_id: int
     suspended: bool
     failures: int
+    failing_since: datetime | None
     probe_due: datetime | None
+    probed_at: datetime | None
+    refusals: int
+    refused_for: str
+    refused_message: str
     suspended_for: str
     suspended_since: datetime | None
     suspended_detail: str

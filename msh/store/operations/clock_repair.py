@@ -65,7 +65,9 @@ _MAKE_PROBES_DUE = Write("""
         SELECT link.id
         FROM msh_outboundlink link JOIN partners_partner partner ON partner.id = link.partner_id
         WHERE link.probe_due > statement_timestamp() + %(far)s::interval
-            + interval '2 seconds' * partner.probe_interval
+            + interval '2 seconds' * GREATEST(partner.probe_interval, (
+                SELECT max(retry_interval) FROM partners_agreement
+                WHERE partner_id = partner.id))
         FOR NO KEY UPDATE OF link SKIP LOCKED)
     UPDATE msh_outboundlink link SET probe_due = statement_timestamp()
     FROM far WHERE link.id = far.id

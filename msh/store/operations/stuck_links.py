@@ -52,7 +52,7 @@ _PROBES = Statement(
     f"""
     SELECT link.partner_id
     FROM msh_outboundlink link
-    JOIN partners_partner partner ON partner.id = link.partner_id
+    JOIN partners_partner partner ON partner.id = link.partner_id AND NOT partner.never_probe
     WHERE link.state = 'suspended' AND link.in_flight_id IS NOT NULL
       AND link.suspended_for = ANY(%(kinds)s) AND partner.probe_interval > 0
       AND link.suspended_since + partner.probe_interval * interval '1 second'

@@ -62,7 +62,7 @@ def attribute(
         agreed = agreed_of(row)
         if authenticated or is_between(agreed, header.from_party, header.to_party):
             partner = next(one for one in partners if one.pk == row.partner_id)
-            return Attribution(partner, row.id, agreed, row.horizon)
+            return Attribution(partner, row.id, agreed, row.horizon, row.unreached)
     return None
 
 

@@ -24,12 +24,14 @@ from .receiver_effects import history_call
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Whose a request is, and under which agreement."""
+    """Whose a request is, and under which agreement. `unreached`: the partner does not answer to
+    what we send."""
 
     partner: Partner
     agreement_id: int
     agreed: Agreed
     horizon: int
+    unreached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

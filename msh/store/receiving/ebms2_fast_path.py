@@ -55,6 +55,7 @@ class _Row(KnownRow):
     check_ref_to: bool
     ordered: bool
     horizon: int
+    unreached: bool
 
 
 _LOAD = Statement(
@@ -75,7 +76,14 @@ _LOAD = Statement(
 # The Acknowledgment is claimed for the worker that a wake-up will name it to, as with the draft.
 # All that was decided by is proven. A copy that another transaction stores meanwhile has the
 # MessageId: the constraint refuses this.
-def _accept(payloads: str) -> Statement[Accepted]:
+@dataclass(frozen=True, slots=True)
+class _Accepted(Accepted):
+    """`unreached`: the sender does not answer to what we send."""
+
+    unreached: bool
+
+
+def _accept(payloads: str) -> Statement[_Accepted]:
     return Statement(
         f"""
     WITH usual AS (
@@ -106,10 +114,12 @@ def _accept(payloads: str) -> Statement[Accepted]:
         FROM message
         RETURNING id)
     SELECT id AS signal_id,
-           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes
+           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes,
+           EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = %(partner_id)s
+                   AND suspended_for = 'partner_unreachable') AS unreached
     FROM signal
     """,
-        Accepted,
+        _Accepted,
     )
 
 
@@ -139,8 +149,8 @@ class _Agreement:
     as_read: str
     """Of its partner, then."""
 
-    def under(self, partner: Partner) -> Attribution:
-        return Attribution(partner, self.id, self.agreed, self.horizon)
+    def under(self, partner: Partner, *, unreached: bool = False) -> Attribution:
+        return Attribution(partner, self.id, self.agreed, self.horizon, unreached)
 
 
 _agreements: Remembered[tuple[int, str], _Agreement] = Remembered()
@@ -151,7 +161,7 @@ def find_usual(partner: Partner, header: MessageHeader) -> Attribution | None:
     """The agreement of a partner that may only be remembered. None if the partner is not as it was
     found, or there is no such agreement."""
     read = _read(partner, header)
-    return None if read is None else read[1].under(partner)
+    return None if read is None else read[1].under(partner, unreached=read[0].unreached)
 
 
 def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | None:
@@ -181,7 +191,7 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_if_usual(partner: Partner, received: ReceivedMessage) -> Accepted | None:
+def accept_if_usual(partner: Partner, received: ReceivedMessage) -> _Accepted | None:
     """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
     has to be read. None, with nothing done, if there is anything else to it: then `receive_message`
     takes the lock."""
@@ -207,7 +217,7 @@ def _unknown(now: datetime) -> KnownRow:
 
 def _accept_under(
     partner: Partner, agreement: _Agreement, row: KnownRow, received: ReceivedMessage
-) -> Accepted | None:
+) -> _Accepted | None:
     found, message = agreement.under(partner), received.message
     pair = Pair(found, agreement.link_id, row)
     refers = found.agreed.checks_ref_to and message.header.ref_to_message_id

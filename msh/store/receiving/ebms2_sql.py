@@ -49,7 +49,7 @@ class AgreementColumns(Protocol):
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
     """An agreement, as far as receiving under it needs it. `horizon`: seconds for which copies of
-    a message may come."""
+    a message may come. `unreached`: the partner does not answer to what we send."""
 
     id: int
     partner_id: int
@@ -68,6 +68,7 @@ class AgreementRow:
     check_ref_to: bool
     ordered: bool
     horizon: int
+    unreached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,9 @@ AGREEMENT_COLUMNS = """
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
     agreement.check_ref_to,
-    agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon
+    agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
+    EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
+            AND suspended_for = 'partner_unreachable') AS unreached
 """
 FIND_AGREEMENTS = Statement(
     f"""

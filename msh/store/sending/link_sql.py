@@ -223,6 +223,8 @@ WRITE = Write(
         promised = %(promised)s, attempt = %(attempt)s, retries_spent = %(retries_spent)s,
         transients = %(transients)s, transient_since = %(transient_since)s, late_ack = %(late_ack)s,
         suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
+        failing_since = NULL, probed_at = NULL, refusals = 0, refused_for = '',
+        refused_message = '',
         suspended_detail = %(suspended_detail)s, failures = 0, probe_due = NULL
     WHERE id = %(link_id)s
 """,

@@ -9,10 +9,13 @@ from msh.models import PartyEvent
 from msh.protocol.kinds import PartyEventKind
 from msh.store.engine import Call, Order, Write
 
+# That a message is late is said once: a copy that spends no retry would say it again.
 INSERT = Write(
     """
     INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
-    VALUES (gen_random_uuid(), %(key)s, %(kind)s, %(detail)s, %(at)s, %(at)s)
+    SELECT gen_random_uuid(), %(key)s, %(kind)s::text, %(detail)s, %(at)s, %(at)s
+    WHERE %(kind)s::text <> 'delayed' OR NOT EXISTS (
+        SELECT FROM msh_partyevent WHERE message_id = %(key)s AND kind = 'delayed')
 """,
     order=Order.EVENT,
 )

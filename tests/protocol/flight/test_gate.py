@@ -12,14 +12,20 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import ProbeClaimed
 from msh.protocol.flight.gate import (
     BREAKER,
+    REFUSALS,
     TRANSITIONS,
     Gate,
     GateEvent,
     GateState,
     Leave,
+    MessageRefused,
+    MessageTaken,
     MessageUnreached,
+    PartnerHeard,
     may_leave,
+    seconds_between_probes,
     step,
+    what_expires,
 )
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
@@ -59,6 +65,7 @@ def breaks(detail: str, failures: int, due: datetime | None) -> Expected:
         do.OpenIncident(UNREACHABLE, "m7", detail),
         state=GateState.SUSPENDED,
         failures=failures,
+        failing_since=NOW if failures == BREAKER else None,
         due=due,
         suspended_for=UNREACHABLE,
     )
@@ -82,9 +89,9 @@ ROWS: list[tuple[GateEvent, Cells]] = [
     (
         FAILED,
         {
-            "open": becomes(failures=4),
-            "broken": becomes(failures=9, due=after(60)),
-            "stopped": becomes(failures=4),
+            "open": becomes(failures=4, failing_since=NOW),
+            "broken": becomes(failures=9, failing_since=NOW, due=after(60)),
+            "stopped": becomes(failures=4, failing_since=NOW),
         },
     ),
     (
@@ -93,8 +100,14 @@ ROWS: list[tuple[GateEvent, Cells]] = [
     ),
     (
         ProbeClaimed(http_deadline=30),
-        {"open": None, "broken": becomes(due=after(30 + 60)), "stopped": None},
+        {"open": None, "broken": becomes(due=after(30 + 60), probed_at=NOW), "stopped": None},
     ),
+    (
+        MessageRefused("m7", "400", "no such action"),
+        dict.fromkeys(GATES, becomes(refusals=1, refused_for="400", refused_message="m7")),
+    ),
+    (MessageTaken(), dict.fromkeys(GATES, becomes())),
+    (PartnerHeard(), dict.fromkeys(GATES, becomes())),
     (on.OperatorSuspended(), {"open": STOPS, "broken": STOPS, "stopped": None}),
     (on.OperatorResumed(), {"open": None, "broken": OPENS, "stopped": OPENS}),
 ]
@@ -117,6 +130,86 @@ def test_the_table_is_complete_and_every_event_has_a_row() -> None:
         GateState, events
     )
     assert {type(event) for event, _ in ROWS} == events
+
+
+def test_failures_in_a_row_suspend_the_partner_only_after_a_retry_interval() -> None:
+    """EB-091. Twenty messages under way fail within a second."""
+    gate = Gate(60, 30, retry_interval=60)
+    for second in (*range(20), 59):
+        gate, effects = step(gate, FAILED, now=after(second))
+        assert (gate.state, effects) == (GateState.OPEN, ())
+    gate, _ = step(gate, FAILED, now=after(60))
+    assert (gate.state, gate.due) == (GateState.SUSPENDED, after(120))
+
+
+def test_a_clock_that_is_set_back_delays_the_breaker_by_a_retry_interval() -> None:
+    """D13."""
+    gate = Gate(60, 30, failures=20, failing_since=after(86_400), retry_interval=60)
+    gate, _ = step(gate, FAILED, now=NOW)
+    assert gate.state is GateState.OPEN
+    gate, _ = step(gate, FAILED, now=after(60))
+    assert gate.state is GateState.SUSPENDED
+
+
+@pytest.mark.parametrize(
+    ("probe_interval", "retry_interval", "never", "seconds"),
+    [(0, 5, False, 60), (0, 600, False, 600), (7, 600, False, 7), (7, 600, True, 0)],
+)
+def test_how_often_a_silent_partner_is_probed(
+    probe_interval: int, retry_interval: int, never: bool, seconds: int
+) -> None:
+    assert seconds_between_probes(probe_interval, retry_interval, never=never) == seconds
+
+
+def refuse(gate: Gate, *refusals: tuple[str, str]) -> Gate:
+    for message_id, code in refusals:
+        gate, _ = step(gate, MessageRefused(message_id, code, "why"), now=NOW)
+    return gate
+
+
+def test_different_messages_that_are_refused_in_a_row_suspend_the_partner() -> None:
+    """EB-089."""
+    row = [(f"m{number}", "400") for number in range(REFUSALS)]
+    suspended, effects = step(refuse(OPEN, *row[:-1]), MessageRefused("m4", "400", "why"), now=NOW)
+    kind = IncidentKind.PARTNER_REFUSES
+    assert (suspended.state, suspended.suspended_for) == (GateState.SUSPENDED, kind)
+    detail = "5 messages in a row were refused with 400, the last: why"
+    assert effects == (do.OpenIncident(kind, "m4", detail),)
+    assert step(suspended, ANSWERED[0], now=NOW)[0].state is GateState.SUSPENDED
+    assert step(suspended, PartnerHeard(), now=NOW)[0].due is None
+
+    assert refuse(OPEN, *[("m1", "400")] * 9).state is GateState.OPEN  # an operator insists
+    mixed = [(f"m{number}", ("400", "413")[number % 2]) for number in range(9)]
+    assert refuse(OPEN, *mixed).state is GateState.OPEN
+    taken, _ = step(refuse(OPEN, *row[:-1]), MessageTaken(), now=NOW)
+    assert refuse(taken, *row[:-1]).state is GateState.OPEN
+    silent, effects = step(refuse(BROKEN, *row[:-1]), MessageRefused("m4", "400", "why"), now=NOW)
+    assert (silent.suspended_for, silent.due) == (kind, None)
+    assert effects[0] == do.ResolveIncidents()
+    assert refuse(STOPPED, *row).suspended_for == OPERATOR
+
+
+def test_what_the_partner_sends_makes_a_probe_due_once_a_minute() -> None:
+    """EB-091."""
+    broken = replace(BROKEN, due=after(3600))
+    heard, effects = step(broken, PartnerHeard(), now=NOW)
+    assert (heard.due, effects) == (NOW, (do.PollLane(),))
+    claimed, _ = step(heard, ProbeClaimed(30), now=NOW)
+    again, effects = step(claimed, PartnerHeard(), now=after(59))
+    assert (again, effects) == (claimed, ())
+    assert step(claimed, PartnerHeard(), now=after(60))[0].due == after(60)
+
+
+def test_what_expires_says_how_many_and_when() -> None:
+    until = "if it stays silent, the first at 2026-03-01 12:01:00 UTC"
+    one = what_expires(1, 3, after(60), after(60))
+    assert one == f"1 of 3 messages under way expires {until}"
+    two = what_expires(2, 3, after(60), after(120))
+    assert two == (f"2 of 3 messages under way expire {until}, the last at 2026-03-01 12:02:00 UTC")
+    gate = replace(OPEN, expiring=two)
+    _, (incident,) = step(gate, MessageUnreached("m7", "silent"), now=NOW)
+    assert isinstance(incident, do.OpenIncident)
+    assert incident.detail == f"silent. {two}"
 
 
 @pytest.mark.parametrize(("probe_interval", "due"), [(60, after(60)), (0, None)])

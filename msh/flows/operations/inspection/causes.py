@@ -185,6 +185,14 @@ CAUSES: dict[str, Cause] = {
         "connection",
         TEST_FIRST,
     ),
+    IncidentKind.PARTNER_REFUSES: Cause(
+        "The partner refuses one message after the other",
+        "Nothing more is sent, so that it does not refuse the whole queue. The detail has its last"
+        " answer: correct what it names, here or at the partner. Then resume, and submit the"
+        " refused messages again. If the messages themselves were wrong, resume.",
+        "refused",
+        (Help.MESSAGE, Help.PARTNER, Help.RESUME),
+    ),
     IncidentKind.MESSAGE_EXPIRED: Cause(
         "A message was not acknowledged within its TimeToLive",
         "It is not sent again. Ask the partner whether it has the message. If it does not, the"

@@ -1,0 +1,337 @@
+"""An outage of an ebMS 2.0 partner heals by itself: nobody acts, and nothing fails."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from msh.flows.operations import change_link
+from msh.flows.sending.answered import hear
+from msh.models import Attempt, Flight, Incident, OutboundMessage
+from msh.protocol.attempt import AttemptResult, outcome_of
+from msh.protocol.ebms.vocabulary import FaultCode
+from msh.protocol.flight.gate import REFUSALS
+from msh.protocol.message import ErrorReport
+from msh.protocol.vocabulary import ErrorCode, Severity
+from msh.store.history import Actor
+from msh.transport.job import Job
+from msh.wire.dialect import EBMS2
+from msh.wire.ebms2.soap import compose_fault
+from partners.setup import apply
+
+from .byhand import TRANSMITTED
+from .flying import BUSY, REFUSED, SILENT, Sky, make_sky
+
+pytestmark = pytest.mark.django_db
+
+ASKED_TO_WAIT = replace(BUSY, status=503, retry_after=5.0)
+
+
+def end_all(sky: Sky, result: AttemptResult) -> int:
+    """All that may leave now leaves and ends like this. How many POSTs that were."""
+    posts = 0
+    while jobs := sky.poll():
+        posts += len(jobs)
+        for job in jobs:
+            sky.end(job, result)
+    return posts
+
+
+def acknowledge_all(sky: Sky) -> None:
+    while jobs := sky.poll():
+        for job in jobs:
+            sky.end(job)
+            sky.answer(OutboundMessage.objects.get(pk=job.key.key))  # type: ignore[attr-defined]
+
+
+def states(messages: list[OutboundMessage], sky: Sky) -> Counter[str]:
+    return Counter(sky.state(message) for message in messages)
+
+
+@pytest.mark.requirement("EB-091")
+def test_an_outage_of_ten_seconds_heals_by_itself() -> None:
+    sky = make_sky(retry_interval=60, retries=3, time_to_live=241)
+    messages = [sky.submit() for _ in range(20)]
+    end_all(sky, SILENT)  # its connection was refused
+    sky.let_pass(10)
+    for _ in range(3):
+        sky.let_pass(60)
+        acknowledge_all(sky)
+
+    assert states(messages, sky) == {"acknowledged": 20}
+    assert sky.link.state == "idle"
+    assert not Incident.objects.filter(partner=sky.partner).exists()
+
+
+@pytest.mark.requirement("EB-089", "EB-090", "EB-091")
+def test_a_partner_that_asks_to_wait_is_not_silent() -> None:
+    sky = make_sky()
+    for _ in range(9):
+        sky.submit()
+    jobs: list[Job] = []
+    while len(jobs) < 8:
+        jobs += sky.poll()
+    for job in jobs:
+        sky.end(job, ASKED_TO_WAIT)
+    sky.let_pass(6)
+    assert sky.poll()
+    assert (sky.link.state, sky.incidents()) == ("idle", [])
+
+
+@pytest.mark.requirement("EB-089", "EB-090")
+@pytest.mark.parametrize("status", [429, 503])
+def test_waits_that_the_partner_asks_for_spend_no_retry(status: int) -> None:
+    sky = make_sky(retries=1, retry_interval=5)
+    messages = [sky.submit() for _ in range(20)]
+    for _ in range(10):
+        assert end_all(sky, replace(ASKED_TO_WAIT, status=status))
+        sky.let_pass(6)
+    acknowledge_all(sky)
+
+    assert states(messages, sky) == {"acknowledged": 20}
+    assert not Incident.objects.filter(partner=sky.partner).exists()
+
+
+@pytest.mark.requirement("EB-091")
+def test_a_silent_partner_is_probed_without_a_setting() -> None:
+    sky = make_sky(retry_interval=60, retries=3)
+    messages = [sky.submit() for _ in range(20)]
+    end_all(sky, SILENT)
+    sky.let_pass(61)
+    end_all(sky, SILENT)
+    assert sky.link.state == "suspended"
+    assert sky.incidents() == ["partner_unreachable"]
+
+    posts = 0
+    for _ in range(120):  # two hours
+        sky.let_pass(61)
+        posts += end_all(sky, SILENT)
+    assert 100 <= posts <= 120
+    assert states(messages, sky)["failed"] == 0
+
+    for _ in range(4):
+        sky.let_pass(61)
+        acknowledge_all(sky)
+    assert states(messages, sky) == {"acknowledged": 20}
+    assert (sky.link.state, sky.incidents()) == ("idle", [])
+
+
+@pytest.mark.requirement("EB-091")
+def test_a_long_retry_interval_is_that_of_the_probes() -> None:
+    sky = make_sky(retry_interval=3600, retries=3)
+    for _ in range(9):
+        sky.submit()
+    end_all(sky, SILENT)
+    sky.let_pass(3601)
+    end_all(sky, SILENT)
+    assert sky.link.state == "suspended"
+    sky.let_pass(3500)
+    assert sky.poll() == []
+    sky.let_pass(101)
+    assert len(sky.poll()) == 1
+
+
+@pytest.mark.requirement("EB-067", "EB-089")
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 407, 408, 429, 502, 503, 504])
+def test_over_a_fault_the_status_decides(status: int) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    fault = compose_fault(FaultCode.CLIENT, "who are you?")
+    said = f"{status} Not (Retry-After: 5 s): <Envelope"
+    sky.end(job, AttemptResult(outcome_of(status), status=status, detail=said, answer=fault))
+    assert sky.state(message) == "waiting"
+    attempt = Attempt.objects.get(message=message)
+    assert attempt.detail == (f"{status} Not (Retry-After: 5 s): SOAP Fault Client: who are you?")
+
+
+@pytest.mark.requirement("EB-067")
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_a_fault_decides_over_a_status_that_says_less(status: int) -> None:
+    sky = make_sky()
+    for code, state in ((FaultCode.CLIENT, "failed"), (FaultCode.SERVER, "waiting")):
+        message = sky.submit()
+        (job,) = sky.poll()
+        fault = compose_fault(code, "no")
+        sky.end(job, AttemptResult(outcome_of(status), status=status, answer=fault))
+        assert sky.state(message) == state
+
+
+@pytest.mark.requirement("EB-089")
+def test_a_token_that_is_changed_early_costs_no_message() -> None:
+    """Our own endpoint answers 401 with a Fault."""
+    entity = EBMS2.refusal(401, "unknown credentials")
+    answer = (entity.content_type, entity.body) if entity else None
+    sky = make_sky(retry_interval=60, retries=3)
+    messages = [sky.submit() for _ in range(20)]
+    refused = AttemptResult(outcome_of(401), status=401, detail="401", answer=answer)
+    end_all(sky, refused)
+    sky.let_pass(61)
+    for _ in range(3):
+        acknowledge_all(sky)
+        sky.let_pass(61)
+    assert states(messages, sky) == {"acknowledged": 20}
+    assert not Incident.objects.filter(partner=sky.partner).exists()
+
+
+@pytest.mark.requirement("EB-083", "EB-091")
+def test_time_to_live_of_what_has_not_left_begins_when_it_leaves() -> None:
+    """The partner is away for longer than a TimeToLive: no connection is made, so nobody has seen
+    a byte of the messages under way."""
+    sky = make_sky(retry_interval=5, retries=3, time_to_live=1)
+    messages = [sky.submit() for _ in range(20)]
+    for _ in range(10):
+        end_all(sky, SILENT)
+        sky.let_pass(61)
+    for _ in range(3):
+        acknowledge_all(sky)
+        sky.let_pass(6)
+    assert states(messages, sky) == {"acknowledged": 20}
+
+
+@pytest.mark.requirement("EB-083")
+def test_time_to_live_of_what_may_have_left_goes_on() -> None:
+    sky = make_sky(retry_interval=5, retries=3, time_to_live=1)
+    message = sky.submit()
+    bodies = []
+    for result in (SILENT, replace(SILENT, body_sent=True), SILENT):
+        (job,) = sky.poll()
+        bodies.append(job.body)
+        sky.end(job, result)
+        sky.let_pass(6)
+    assert bodies[1] == bodies[2]
+    sky.let_pass(10)
+    assert sky.poll() == []
+    assert sky.state(message) == "failed"
+
+
+@pytest.mark.requirement("EB-091")
+def test_the_incident_says_which_messages_will_expire() -> None:
+    sky = make_sky(retry_interval=60, retries=3, time_to_live=600)
+    for _ in range(9):
+        sky.submit()
+    no_answer = replace(SILENT, body_sent=True)
+    end_all(sky, no_answer)
+    sky.let_pass(61)
+    end_all(sky, no_answer)
+    detail = Incident.objects.get(partner=sky.partner).detail
+    first = Flight.objects.order_by("expires_at").first()
+    assert first is not None
+    assert "9 of 9 messages under way expire if it stays silent, the first at" in detail
+    assert f"{first.expires_at:%Y-%m-%d %H:%M:%S} UTC" in detail
+    assert sky.link.suspended_detail.endswith("UTC")
+
+
+@pytest.mark.requirement("EB-091")
+def test_a_partner_that_is_never_probed_waits_for_an_operator() -> None:
+    sky = make_sky()
+    apply({"partners": [{"name": sky.partner.name, "never_probe": True, "probe_interval": 30}]})
+    for _ in range(9):
+        sky.submit()
+    end_all(sky, SILENT)
+    sky.let_pass(61)
+    end_all(sky, SILENT)
+    assert (sky.link.state, sky.link.probe_due) == ("suspended", None)
+    sky.let_pass(30 * 86_400)
+    hear(sky.partner.pk)
+    assert sky.poll() == []
+
+
+def silent_sky(**settings: Any) -> Sky:
+    sky = make_sky(**settings)
+    for _ in range(9):
+        sky.submit()
+    end_all(sky, SILENT)
+    sky.let_pass(61)
+    end_all(sky, SILENT)
+    assert sky.link.suspended_for == "partner_unreachable"
+    sky.submit()
+    return sky
+
+
+@pytest.mark.requirement("EB-091")
+def test_what_a_silent_partner_sends_lets_one_probe_leave() -> None:
+    sky = silent_sky(window=20)
+    assert sky.poll() == []
+    hear(sky.partner.pk)
+    (probe,) = sky.poll()
+    assert sky.poll() == []
+    sky.end(probe, SILENT)
+    for _ in range(10):  # it sends many, and is not asked each time
+        hear(sky.partner.pk)
+        assert sky.poll() == []
+
+    sky.let_pass(61)
+    hear(sky.partner.pk)
+    (probe,) = sky.poll()
+    sky.end(probe)
+    assert (sky.link.state, sky.incidents()) == ("idle", [])
+
+
+@pytest.mark.requirement("EB-091")
+def test_what_the_partner_sends_opens_nothing_that_an_operator_closed() -> None:
+    sky = make_sky()
+    sky.submit()
+    change_link.suspend(sky.partner, Actor("ann", "moved"))
+    hear(sky.partner.pk)
+    assert sky.poll() == []
+
+
+@pytest.mark.requirement("EB-089")
+@pytest.mark.parametrize("answer", ["status", "fault", "error"])
+def test_what_is_refused_in_a_row_with_one_code_costs_no_queue(answer: str) -> None:
+    sky = make_sky()
+    messages = [sky.submit() for _ in range(30)]
+
+    def refuse(job: Job) -> None:
+        if answer == "status":
+            sky.end(job, REFUSED)
+        elif answer == "fault":
+            fault = compose_fault(FaultCode.CLIENT, "no such action")
+            sky.end(job, AttemptResult(outcome_of(500), status=500, answer=fault))
+        else:
+            sky.end(job)
+            key = job.key.key  # type: ignore[attr-defined]
+            error = ErrorReport(ErrorCode.INCONSISTENT, Severity.HARD_ERROR, "/x", "wrong", None)
+            sky.answer(OutboundMessage.objects.get(pk=key), error, acknowledged=False)
+
+    while jobs := sky.poll():
+        for job in jobs:
+            refuse(job)
+    assert REFUSALS <= states(messages, sky)["failed"] < REFUSALS + 4  # four leave at once
+    assert (sky.link.state, sky.link.suspended_for) == ("suspended", "partner_refuses")
+    assert "partner_refuses" in sky.incidents()
+    sky.let_pass(86_400)
+    hear(sky.partner.pk)
+    assert sky.poll() == []
+
+    change_link.resume(sky.partner, Actor("ann", "corrected"))
+    assert "partner_refuses" not in sky.incidents()
+    while states(messages, sky)["ready"]:
+        acknowledge_all(sky)
+        sky.let_pass(61)
+    assert sky.link.state == "idle"
+
+
+@pytest.mark.requirement("EB-089")
+def test_refusals_between_which_a_message_is_acknowledged_stop_nothing() -> None:
+    sky = make_sky()
+    for number in range(20):
+        message = sky.submit()
+        (job,) = sky.poll()
+        sky.end(job, REFUSED if number % 4 else TRANSMITTED)
+        if number % 4 == 0:
+            sky.answer(message)
+    assert sky.link.state == "idle"
+
+
+@pytest.mark.requirement("EB-089")
+def test_refusals_with_different_codes_stop_nothing() -> None:
+    sky = make_sky()
+    for number in range(12):
+        sky.submit()
+        (job,) = sky.poll()
+        status = (400, 413, 422)[number % 3]
+        sky.end(job, replace(REFUSED, status=status))
+    assert sky.link.state == "idle"

@@ -25,9 +25,14 @@ def shortened(text: str, limit: int = DETAIL_LIMIT) -> str:
     it says first, so the end is kept, too."""
     if len(text) <= limit:
         return text
-    mark = " ... "
+    mark = "..."
     end = (limit - len(mark)) // 2
     return f"{text[: limit - len(mark) - end]}{mark}{text[-end:]}"
+
+
+def not_read(size: int, content_type: str) -> str:
+    """What is said of an answer that counts for nothing. `size` in bytes."""
+    return f"answer of {size} bytes, {content_type or 'without Content-Type'}: not read"
 
 
 _AGAIN = frozenset({408, 425, 429})

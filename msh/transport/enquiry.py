@@ -6,8 +6,9 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import aiohttp
 
+from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
-from msh.transport.http import one_line
+from msh.transport.http import encoding_of, one_line
 
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
@@ -43,7 +44,9 @@ def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]
 
 
 async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
-    headers = {"Authorization": authorization} if authorization else {}
+    headers = {"Accept-Encoding": "identity"}
+    if authorization:
+        headers["Authorization"] = authorization
     try:
         async with (
             asyncio.timeout(deadline),
@@ -52,8 +55,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
                 timeout=aiohttp.ClientTimeout(total=None),  # one for all of them is above
                 connector=aiohttp.TCPConnector(limit=AT_ONCE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Accept-Encoding",),
-                auto_decompress=False,  # the limit is of what comes, and so of what it becomes
+                auto_decompress=False,  # `decoded` bounds what it becomes
             ) as session,
         ):
             *first, last = urls
@@ -70,10 +72,17 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:
         if response.status != 200:
             reason = response.headers.get("X-MSH-Error") or response.reason or ""
             raise EnquiryFailed(one_line(f"{response.status} {reason}", DETAIL_LIMIT))
-        if encoding := response.headers.get("Content-Encoding"):
+        body = await _body(response)
+        try:
+            body, is_whole = decoded(body, encoding_of(response), ANSWER_LIMIT)
+        except UnreadableCoding as encoding:
             reason = f"the answer has the Content-Encoding {encoding}: it must have none"
-            raise EnquiryFailed(one_line(reason, DETAIL_LIMIT))
-        return await _body(response)
+            raise EnquiryFailed(one_line(reason, DETAIL_LIMIT)) from None
+        if not is_whole:
+            raise EnquiryFailed(
+                f"the compressed answer is cut short, or has more than {ANSWER_LIMIT} bytes"
+            )
+        return body
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

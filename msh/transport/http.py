@@ -28,7 +28,15 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.tracing import Trace
 
 from msh.faults import reach
-from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
+from msh.protocol.attempt import (
+    DETAIL_LIMIT,
+    AttemptOutcome,
+    AttemptResult,
+    not_read,
+    outcome_of,
+    shortened,
+)
+from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
 from msh.transport.job import Job
 
@@ -37,11 +45,11 @@ IDLE_LIMIT = 1.5
 the close costs the message a whole RetryInterval."""
 
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
-DETAIL_LIMIT = 500  # characters
 ANSWER_TYPE_LIMIT = 1000  # characters of an answer's Content-Type
-WORDS_READ = 1024  # bytes at the start of a refusal that its words are taken from
-WORDS_LIMIT = 200  # characters
+WORDS_READ = 8 * 1024  # bytes at the start of a refusal that its words are taken from
+WORDS_LIMIT = 400  # characters
 LOCATION_LIMIT = 200  # characters
+LONGEST_WAIT = 1e9  # seconds that a Retry-After may ask for: more digits are no other number
 EXTERNAL_ID_LIMIT = 1000  # characters
 EXTERNAL_ID = "X-MSH-External-Id"
 """Header of a consumer's answer: what its system calls the message (004's id map)."""
@@ -94,8 +102,8 @@ class HttpTransport:
         self._session = aiohttp.ClientSession(
             connector=_Connector(self._used),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": "MSH"},
-            skip_auto_headers=("Accept", "Accept-Encoding"),
+            headers={"User-Agent": "MSH", "Accept-Encoding": "identity"},
+            skip_auto_headers=("Accept",),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
         )
@@ -118,10 +126,12 @@ class HttpTransport:
             if body.unwritten is _Unwritten.LATE:
                 return None
             return _failed(why(error), body)
-        start, is_whole = await _finish(response, expires, job.answer_limit)
-        result = _result(response, _words(response, start[:WORDS_READ]))
-        answer = _answer(response, start) if job.answer_limit and is_whole else None
-        return replace(result, answer=answer) if answer else result
+        start, size, is_whole = await _finish(response, expires, job.answer_limit)
+        result = _result(response, _words(response, start))
+        if job.answer_limit and start:
+            limit = job.answer_limit
+            result = _with_answer(result, response, start, size, limit, is_whole=is_whole)
+        return result
 
     async def close(self) -> None:
         await self._session.close()
@@ -235,24 +245,50 @@ def _moved_to(response: aiohttp.ClientResponse) -> str:
 def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
-    if response.status < 400 or not is_text or "Content-Encoding" in response.headers:
+    if response.status < 400 or not is_text:
         return ""
-    words = one_line(start.decode(errors="replace"), WORDS_LIMIT)
+    try:
+        text, _ = decoded(start, encoding_of(response), WORDS_READ)
+    except UnreadableCoding:
+        return ""
+    words = shortened(plain(text.decode(errors="replace")), WORDS_LIMIT)
     return "" if words == response.reason else words  # many servers say both times the same
 
 
-def _answer(response: aiohttp.ClientResponse, body: bytes) -> tuple[str, bytes] | None:
-    if not body or "Content-Encoding" in response.headers:
-        return None
-    return header_text(response.headers.get("Content-Type", ""), ANSWER_TYPE_LIMIT), body
+def encoding_of(response: aiohttp.ClientResponse) -> str:
+    return ", ".join(response.headers.getall("Content-Encoding", ()))
+
+
+def _with_answer(
+    result: AttemptResult,
+    response: aiohttp.ClientResponse,
+    start: bytes,
+    size: int,
+    limit: int,
+    *,
+    is_whole: bool,
+) -> AttemptResult:
+    """With what was asked for; if it cannot be had, the words say so: an operator who is told that
+    the partner has answered looks for it."""
+    kind = header_text(response.headers.get("Content-Type", ""), ANSWER_TYPE_LIMIT)
+    unread = f"of more than {limit} bytes, or cut short"
+    if is_whole:
+        try:
+            body, is_whole = decoded(start, encoding_of(response), limit)
+        except UnreadableCoding as encoding:
+            is_whole, unread = False, f"Content-Encoding {encoding}"
+    if not is_whole:
+        said = f"{result.detail}, {not_read(size, kind)} ({unread})"
+        return replace(result, detail=one_line(said, DETAIL_LIMIT))
+    return replace(result, answer=(kind, body))
 
 
 async def _finish(
     response: aiohttp.ClientResponse, expires: float, answer_limit: int
-) -> tuple[bytes, bool]:
+) -> tuple[bytes, int, bool]:
     """Read a small body to keep the connection, hang up on a large one. The status stands.
-    Returns the body's first bytes, WORDS_READ or `answer_limit` at most, and whether that is all
-    of it."""
+    Returns the body's first bytes, WORDS_READ or `answer_limit` at most, how many have come, and
+    whether the first are all of it."""
     size, left, kept = 0, max(ANSWER_LIMIT, answer_limit + 1), answer_limit or WORDS_READ
     start = bytearray()
     try:
@@ -268,7 +304,7 @@ async def _finish(
         response.release()
     else:
         response.close()
-    return bytes(start), left > 0 and len(start) == size
+    return bytes(start), size, left > 0 and len(start) == size
 
 
 def retry_after(value: str, date: str) -> float | None:
@@ -277,13 +313,14 @@ def retry_after(value: str, date: str) -> float | None:
     An HTTP date is measured against `date`, the answer's Date header, so that the peer's clock
     need not be ours; without one, against our clock.
     """
+    value = value.strip()
     if value.isascii() and value.isdigit():
-        return float(value)
+        return min(float(value), LONGEST_WAIT)
     then = _http_date(value)
     if then is None:
         return None
     seconds = (then - (_http_date(date) or datetime.now(UTC))).total_seconds()
-    return seconds if seconds >= 0 else None
+    return min(seconds, LONGEST_WAIT) if seconds >= 0 else None
 
 
 def _http_date(text: str) -> datetime | None:
@@ -313,5 +350,10 @@ def header_text(value: str, limit: int) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """`text` as printable ASCII on one line, at most `limit` characters."""
-    plain = " ".join(text.split()).encode("ascii", "replace").decode()
-    return "".join(c if c.isprintable() else "?" for c in plain)[:limit]
+    return plain(text)[:limit]
+
+
+def plain(text: str) -> str:
+    """`text` as printable ASCII on one line."""
+    line = " ".join(text.split()).encode("ascii", "replace").decode()
+    return "".join(c if c.isprintable() else "?" for c in line)

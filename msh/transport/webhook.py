@@ -4,10 +4,12 @@ import asyncio
 
 import aiohttp
 
+from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
-from msh.transport.http import one_line
+from msh.transport.http import encoding_of, one_line
 
 DETAIL_LIMIT = 300  # characters
+READ = 1024  # bytes at the start of an answer
 
 
 class WebhookFailed(Exception):
@@ -21,13 +23,15 @@ def post(url: str, body: bytes, authorization: str, deadline: float) -> str:
 
 
 async def _post(url: str, body: bytes, authorization: str, deadline: float) -> str:
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if authorization:
         headers["Authorization"] = authorization
     timeout = aiohttp.ClientTimeout(total=deadline)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            ) as session,
             session.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             said = f"{response.status} {response.reason} {await _body(response)}"
@@ -46,6 +50,8 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> s
 async def _body(response: aiohttp.ClientResponse) -> str:
     """Its beginning. The status decides: a body that breaks off is none."""
     try:
-        return (await response.content.read(DETAIL_LIMIT)).decode(errors="replace")
-    except (aiohttp.ClientError, TimeoutError):
+        start = await response.content.read(READ)
+        text, _ = decoded(start, encoding_of(response), DETAIL_LIMIT)
+    except (aiohttp.ClientError, TimeoutError, UnreadableCoding):
         return ""
+    return text.decode(errors="replace")

@@ -16,6 +16,8 @@ ANSWERS = {
     "/large": (200, {}, b"x" * (ANSWER_LIMIT + 1)),
     "/full": (200, {}, b"x" * ANSWER_LIMIT),
     "/packed": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * 50)),
+    "/bomb": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" * (ANSWER_LIMIT + 1))),
+    "/odd": (200, {"Content-Encoding": "br"}, b"x"),
 }
 
 
@@ -72,13 +74,18 @@ def test_the_body_is_the_answer(server: str, path: str) -> None:
     assert ask([f"{server}{path}"], "", 10) == [ANSWERS[path][2]]
 
 
+def test_an_answer_that_is_compressed_is_read(server: str) -> None:
+    assert ask([f"{server}/packed"], "", 10) == [b"x" * 50]
+
+
 @pytest.mark.parametrize(
     ("path", "why"),
     [
         ("/moved", "302"),
         ("/refused", "403 not from there"),
         ("/large", "more than 65536 bytes"),
-        ("/packed", "Content-Encoding gzip"),
+        ("/bomb", "has more than 65536 bytes"),
+        ("/odd", "Content-Encoding br"),
         ("/silent", "no answer within 0.2 s"),
     ],
 )

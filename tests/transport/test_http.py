@@ -1,7 +1,10 @@
 """One POST: what goes over the wire, and how each answer to it is reported."""
 
+import gzip
 import socket
 import threading
+import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +13,7 @@ from msh.flows.operations.inspection.answers import Answer as Said
 from msh.flows.operations.inspection.answers import answer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
+from msh.transport.coding import decoded
 from msh.transport.http import ANSWER_LIMIT, LOCATION_LIMIT, WORDS_LIMIT, one_line, retry_after
 from tests.peer import Peer, status
 
@@ -36,8 +40,9 @@ def test_a_job_is_one_post_of_exactly_its_bytes(transmit: Transmit, peer: Peer) 
     assert received.headers["Content-Type"] == 'multipart/related; boundary="x y"'
     assert received.headers["Content-Length"] == str(len(body))
     assert received.headers["Authorization"] == "Bearer token"
-    for absent in ("Cookie", "Expect", "Transfer-Encoding", "Content-Encoding", "Accept-Encoding"):
+    for absent in ("Cookie", "Expect", "Transfer-Encoding", "Content-Encoding"):
         assert received.headers[absent] is None
+    assert received.headers["Accept-Encoding"] == "identity"
 
 
 def test_without_authorization_there_is_no_header(transmit: Transmit, peer: Peer) -> None:
@@ -152,6 +157,90 @@ def test_other_bodies_are_not(
     assert detail.endswith(reason)
 
 
+@pytest.mark.parametrize("size", [WORDS_LIMIT, WORDS_LIMIT + 1, 2000])
+def test_the_last_words_of_a_long_refusal_are_kept(
+    transmit: Transmit, peer: Peer, size: int
+) -> None:
+    """What decides stands at the end of many a sentence."""
+    last = " element Service."
+    body = "The message was refused because of" + "x" * (size - 34 - len(last)) + last
+    peer.script(status(400, body=body.encode(), headers={"Content-Type": "text/plain"}))
+    detail = result_of(transmit()).detail
+    assert detail.startswith("400 Bad Request: The message was refused")
+    assert detail.endswith(last)
+    assert ("..." in detail) is (size > WORDS_LIMIT)
+
+
+def gzipped(text: bytes) -> bytes:
+    return gzip.compress(text)
+
+
+def raw_deflated(text: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(text) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("identity", bytes),
+        ("utf-8", bytes),
+        ("", bytes),
+        ("gzip", gzipped),
+        ("X-GZIP", gzipped),
+        ("deflate", zlib.compress),
+        ("deflate", raw_deflated),
+        ("deflate, gzip", lambda text: gzipped(zlib.compress(text))),
+        ("identity, gzip", gzipped),
+    ],
+)
+def test_an_answer_that_is_compressed_is_read(
+    transmit: Transmit, peer: Peer, encoding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    headers = {"Content-Type": "text/xml", "Content-Encoding": encoding}
+    peer.script(status(200, body=pack(b"<answer/>" * 10), headers=headers))
+    assert result_of(transmit(answer_limit=100)).answer == ("text/xml", b"<answer/>" * 10)
+
+    peer.script(status(400, body=pack(b"the Service is unknown"), headers=headers))
+    assert result_of(transmit()).detail == "400 Bad Request: the Service is unknown"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "why"),
+    [
+        ("gzip", gzip.compress(b"x" * 10_000_000), "of more than 100 bytes, or cut short"),
+        ("gzip", gzip.compress(b"x" * 50)[:-9], "of more than 100 bytes, or cut short"),
+        ("br", b"\x0b\x02\x80x\x03", "Content-Encoding br"),
+        ("zstd, gzip", gzip.compress(b"x"), "Content-Encoding zstd, gzip"),
+        ("gzip, gzip, gzip, gzip", b"x", "Content-Encoding gzip, gzip, gzip, gzip"),
+        ("gzip", b"<answer/>", "Content-Encoding gzip"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_mentioned(
+    transmit: Transmit, peer: Peer, encoding: str, body: bytes, why: str
+) -> None:
+    """It is bounded, whatever it would become; and the words say that it was there."""
+    headers = {"Content-Type": "text/xml", "Content-Encoding": encoding}
+    peer.script(status(200, body=body, headers=headers))
+    result = result_of(transmit(answer_limit=100_000 if len(body) > 100 else 100))
+    assert result.answer is None
+    why = why.replace("100 bytes", "100000 bytes") if len(body) > 100 else why
+    said = f"200 OK, answer of {len(body)} bytes, text/xml: not read ({why})"
+    assert (result.outcome, result.detail) == (AttemptOutcome.TRANSMITTED, said)
+
+
+def test_a_bomb_takes_no_memory() -> None:
+    bomb = gzip.compress(gzip.compress(b"x" * 100_000_000))
+    tracemalloc.start()
+    try:
+        text, whole = decoded(bomb, "gzip, gzip", 10_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (text, whole) == (b"x" * 10_000, False)
+    assert peak < 1_000_000
+
+
 def test_body_equal_to_the_reason_phrase_is_recorded_once(transmit: Transmit, peer: Peer) -> None:
     peer.script(status(503))
     detail = result_of(transmit()).detail
@@ -214,6 +303,12 @@ def test_a_refusal_before_the_body_is_read_is_taken(transmit: Transmit, peer: Pe
     [
         ("120", "", 120.0),
         ("0", "", 0.0),
+        (" 5 ", "", 5.0),
+        ("31536000", "", 31_536_000.0),
+        ("9" * 400, "", 1e9),
+        ("9" * 8000, "", 1e9),
+        ("120, 60", "", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "Tue, 17 Oct 2000 11:00:00 GMT", 1e9),
         ("-1", "", None),
         ("1.5", "", None),
         ("soon", "", None),

@@ -11,7 +11,7 @@ from msh.flows.sending.answered import take_answers
 from msh.flows.sending.fly import OF_BEST_EFFORT, AnswerEvent, Ended, FlightCopy
 from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.protocol.attempt import AttemptOutcome, AttemptResult, shortened
+from msh.protocol.attempt import AttemptOutcome, AttemptResult, not_read, shortened
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
@@ -100,15 +100,29 @@ def ended_with(one: Finished) -> Ended:
 
 def _read(copy: FlightCopy, result: AttemptResult, content_type: str, body: bytes) -> Ended:
     try:
-        read = parse_answer(content_type, body)
-    except NotAMessage:
-        return Ended(copy, result)  # a page of a front end; the status stands
+        read = _parsed(content_type, body)
+    except NotAMessage:  # a page of a front end; the status stands
+        detail = result.detail
+        if result.outcome is AttemptOutcome.TRANSMITTED:
+            detail = f"{detail}, {not_read(len(body), content_type)}"
+        return Ended(copy, replace(result, detail=shortened(prose(detail))))
     except Unusable as problem:
         raise _NotTakenError(f"the answer has no usable MessageHeader: {problem}") from None
     if isinstance(read, SoapFault):
         ended = _with_fault(copy, result, read)
         return Ended(copy, ended, _of_fault(copy, ended))
     return Ended(copy, result, _events(copy, read))
+
+
+def _parsed(content_type: str, body: bytes) -> ReceivedMessage | SoapFault:
+    """A SOAP 1.1 envelope is read whatever type it is said to have, or none: small SOAP servers
+    write that of another version, or an empty one. Raises as `parse_answer`."""
+    try:
+        return parse_answer(content_type, body)
+    except NotAMessage:
+        if content_type.lower().startswith(("multipart/", "text/xml", "application/xml")):
+            raise
+        return parse_answer("text/xml", body)
 
 
 def _with_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> AttemptResult:

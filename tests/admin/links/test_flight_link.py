@@ -123,9 +123,10 @@ def test_page_shows_the_gate(supervisor: Client) -> None:
         sky.end(job, SILENT)
     while sky.link.state != "suspended":
         more = sky.poll()
-        assert more, "each has its place"
         for job in more:
             sky.end(job, SILENT)
+        if not more:
+            sky.let_pass(61)  # the first of them is to be older than RetryInterval
     page = page_of(supervisor, sky)
     assert "The next probe is due at" in page
     assert "No connection to the partner" in page

@@ -139,12 +139,12 @@ def test_signal_of_a_partner_that_has_changed_is_not_taken(ebms2: Partner) -> No
 @pytest.mark.requirement("EB-191")
 def test_partner_that_has_changed_is_found_anew(send: Send, ebms2: Partner) -> None:
     Partner.objects.filter(pk=ebms2.pk).update(allowed_networks="192.0.2.0/24")
-    assert_fault(send(message()), 403, "Client")
+    assert_fault(send(message()), 403, "Server")
 
     Partner.objects.filter(pk=ebms2.pk).update(allowed_networks="")
     assert send(message()).status == 204
     Credential.objects.all().delete()
-    assert_fault(send(message()), 401, "Client")
+    assert_fault(send(message()), 401, "Server")
 
 
 @pytest.mark.requirement("EB-113")

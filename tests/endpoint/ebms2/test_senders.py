@@ -23,7 +23,7 @@ def test_message_of_no_agreement_is_a_fault(send: Send, partner: Partner) -> Non
     agree(other, tpa_id="cpa-of-other")
 
     for cpa_id in ("cpa-none", "cpa-of-other", "tpa-4711"):
-        assert_fault(send(message(cpa_id=cpa_id)), 403, "Client")
+        assert_fault(send(message(cpa_id=cpa_id)), 403, "Server")
 
     assert not InboundMessage.objects.exists()
     assert not Signal.objects.exists()
@@ -33,7 +33,7 @@ def test_message_of_no_agreement_is_a_fault(send: Send, partner: Partner) -> Non
 
 @pytest.mark.requirement("EB-064")
 def test_agreement_of_the_draft_is_none_of_this_dialect(send: Send, partner: Partner) -> None:
-    assert_fault(send(message(cpa_id="tpa-4711"), token="token"), 403, "Client")
+    assert_fault(send(message(cpa_id="tpa-4711"), token="token"), 403, "Server")
     assert not InboundMessage.objects.exists()
 
 
@@ -42,7 +42,7 @@ def test_agreement_of_the_draft_is_none_of_this_dialect(send: Send, partner: Par
 def test_who_is_not_known_gets_401_with_a_fault(send: Send, token: str | None) -> None:
     response = send(message(), token=token)
 
-    assert_fault(response, 401, "Client")
+    assert_fault(response, 401, "Server")
     assert not InboundMessage.objects.exists()
 
 

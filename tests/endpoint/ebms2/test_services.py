@@ -53,7 +53,7 @@ def test_ping_is_answered_by_a_pong_and_counted(send: Send, ebms2: Partner, extr
     rows = History.objects.filter(event="PingReceived", partner=ebms2)
     assert rows.aggregate(n=Sum("times"))["n"] == 2
     assert rows.count() == History.objects.count() <= 2  # one for each minute
-    assert_fault(send(ping(cpa_id="another")), 403, "Client")
+    assert_fault(send(ping(cpa_id="another")), 403, "Server")
 
 
 @pytest.mark.requirement("EB-147")

@@ -26,6 +26,7 @@ PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
 _OVERDUE = 5.0  # seconds without what happens every second
+_SNAPSHOT_OLD = 300.0  # seconds
 _REMEMBERED = 86_400  # seconds
 """A sign of life lasts so long in Redis. What is left of that says how old it is by the clock of
 Redis alone: the machines of worker and web need not agree on the time."""
@@ -45,6 +46,7 @@ def ready(request: HttpRequest) -> HttpResponse:
         "disk": "nearly full" if capacity.is_disk_short() else "ok",
         "retention": kept,
         "tokens": _token_state() if database == "ok" else "unknown",
+        "snapshot": _snapshot_state() if database == "ok" else "unknown",
     }
     return JsonResponse(report, status=200 if report["ready"] else 503)
 
@@ -141,6 +143,18 @@ def _retention_state() -> str:
         return "stopped: the clock jumped"
     count = len(open_kinds)
     return f"too short for {count} partner{'' if count == 1 else 's'}" if count else "ok"
+
+
+def _snapshot_state() -> str:
+    """Who holds one for so long that dead rows slow the queues down."""
+    try:
+        oldest = server.oldest_snapshot()
+    except DatabaseError:
+        return "unknown"
+    if oldest is None or (oldest.seconds is not None and oldest.seconds < _SNAPSHOT_OLD):
+        return "ok"
+    since = "" if oldest.seconds is None else f" for {oldest.seconds / 60:.0f} min"
+    return f"held{since} by {oldest.name}"
 
 
 def _token_state() -> str:

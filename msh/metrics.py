@@ -150,6 +150,10 @@ def _waiting(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
     ):
         yield _gauge(name, said, numbers[key])
     yield _gauge("msh_database_bytes", "Size of the database.", found.database_bytes)
+    said = "Age of the oldest snapshot that another session holds; 0: there is none."
+    yield _gauge("msh_database_snapshot_seconds", said, found.snapshot_seconds)
+    dead = {counted.label: counted.number for counted in found.dead_rows}
+    yield _gauge("msh_database_dead_rows", "Dead rows by table.", dead, label="table")
 
 
 def _last_minute(

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from msh import health
 from msh.store.incidents import note_clock_doubtful, note_retention_too_short
+from msh.store.operations.monitoring import figures
 from tests.flows.world import make_world
+from tests.sessions import in_another_session
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +41,7 @@ def test_ready_when_migrated_whether_swept_or_not() -> None:
         "disk": "ok",
         "retention": "ok",
         "tokens": "ok",
+        "snapshot": "ok",
     }
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
     health.note_sweep()
@@ -58,7 +61,7 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
     assert answer() == (
         http.HTTPStatus.OK,
-        report | {"disk": "ok", "retention": "ok", "tokens": "ok"},
+        report | {"disk": "ok", "retention": "ok", "tokens": "ok", "snapshot": "ok"},
     )
 
 
@@ -82,6 +85,31 @@ def test_short_retention_is_reported_and_stays_ready() -> None:
     note_clock_doubtful("")
     note_retention_too_short({})
     assert answer()[1]["retention"] == "ok"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_holds_an_old_snapshot_is_named_and_it_stays_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every poll reads the dead rows that it keeps."""
+
+    def look() -> tuple[dict[str, Any], float]:
+        return answer()[1], figures(()).snapshot_seconds
+
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("SET LOCAL application_name = 'night report'")
+            cursor.execute("SELECT pg_backend_pid()")
+            (session,) = cursor.fetchone()
+        young, _ = in_another_session(look)
+        monkeypatch.setattr(health, "_SNAPSHOT_OLD", 0.0)
+        old, seconds = in_another_session(look)
+    assert young["snapshot"] == "ok"
+    assert old["snapshot"].startswith(f"held for 0 min by session {session} of ")
+    assert "night report" in old["snapshot"]
+    assert old["ready"]
+    assert seconds > 0
 
 
 def test_missing_migration_makes_it_unready() -> None:

@@ -29,6 +29,47 @@ _SETTINGS = Statement(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotHolder:
+    """What keeps dead rows of our tables from being removed. `seconds` since it began; None where
+    the server does not say since when."""
+
+    name: str
+    seconds: float | None
+
+
+# As the server shows: a session, a prepared transaction, a replication slot that nobody reads.
+# Of sessions of other users a role without pg_read_all_stats sees nothing but the names.
+_HOLDER = Statement(
+    """
+    SELECT name, seconds
+    FROM (
+        SELECT concat_ws(' ', 'session', pid, 'of', usename, NULLIF(application_name, ''),
+                         host(client_addr)) AS name,
+               EXTRACT(epoch FROM now() - xact_start)::float8 AS seconds
+        FROM pg_stat_activity
+        WHERE backend_xmin IS NOT NULL AND datname = current_database()
+          AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+          AND xact_start IS NOT NULL
+        UNION ALL
+        SELECT 'prepared transaction ' || gid, EXTRACT(epoch FROM now() - prepared)::float8
+        FROM pg_prepared_xacts WHERE database = current_database()
+        UNION ALL
+        SELECT 'replication slot ' || slot_name, NULL
+        FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active) holder
+    ORDER BY seconds DESC NULLS FIRST LIMIT 1
+    """,
+    SnapshotHolder,
+)
+
+
+def oldest_snapshot() -> SnapshotHolder | None:
+    """Whoever holds the oldest snapshot of our database but this session: while it is held, polls
+    read the dead rows of every message that was sent meanwhile. Raises DatabaseError."""
+    (rows,) = run(_HOLDER())
+    return rows[0] if rows else None
+
+
 def ping() -> None:
     """Raises DatabaseError if the server does not answer."""
     run(_PING())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msh.store import server
 from msh.store.engine import Statement, run
 
 MOST = 100_000
@@ -68,6 +69,8 @@ class Figures:
     minute: Minute | None
     partners: Sequence[PartnerState]
     database_bytes: int
+    snapshot_seconds: float
+    dead_rows: Sequence[Counted]
 
 
 _LINKS = Statement(
@@ -210,6 +213,18 @@ _SIZE = Statement(
 )
 
 
+# As autovacuum counts them. The tables that polls read, and each message changes.
+_DEAD_ROWS = Statement(
+    """
+    SELECT relname::text AS label, n_dead_tup AS number FROM pg_stat_user_tables
+    WHERE relname IN ('msh_outboundlink', 'msh_inboundlink', 'msh_outboundmessage',
+                      'msh_inboundmessage', 'msh_signal', 'msh_delivery', 'msh_flight')
+      AND schemaname = current_schema()
+    """,
+    Counted,
+)
+
+
 def figures(partners: Sequence[str]) -> Figures:
     """`partners`: names of those that are told apart. Raises DatabaseError."""
     most: dict[str, Any] = {"most": MOST}
@@ -225,9 +240,11 @@ def figures(partners: Sequence[str]) -> Figures:
         _MINUTE(),
         _PARTNERS(names=list(partners), **most),
         _SIZE(),
+        _DEAD_ROWS(),
     )
     links, suspended, queued, undelivered, numbers, deliveries, incidents, attempts, *rest = found
-    minute, named, size = rest
+    minute, named, size, dead_rows = rest
+    oldest = server.oldest_snapshot()
     return Figures(
         links=links,
         suspended=suspended[0],
@@ -240,4 +257,6 @@ def figures(partners: Sequence[str]) -> Figures:
         minute=minute[0] if minute else None,
         partners=named,
         database_bytes=size[0].number,
+        snapshot_seconds=(oldest and oldest.seconds) or 0.0,
+        dead_rows=dead_rows,
     )

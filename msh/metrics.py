@@ -22,10 +22,15 @@ from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.protocol.lane import LaneState
 from msh.store import capacity
 from msh.store.operations import monitoring
+from msh.web import refusals
 from partners.models.networks import is_in, networks_of
 
 if TYPE_CHECKING:
-    from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeHistogramMetricFamily,
+        GaugeMetricFamily,
+    )
 
 CACHED_FOR = 5.0  # seconds
 MOST_PARTNERS = 20
@@ -93,6 +98,7 @@ class _Collector:
         yield _gauge("msh_info", "Always 1.", {_version(): 1}, label="version")
         yield from _processes()
         yield from _disk()
+        yield _refused()
         try:
             found = monitoring.figures(settings.MSH_METRICS_PARTNERS[:MOST_PARTNERS])
         except DatabaseError:
@@ -204,6 +210,14 @@ def _chosen(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
 def _complete(counted: Sequence[monitoring.Counted], labels: Iterable[str]) -> dict[str, int]:
     """With a 0 for what there is none of, so that each series is there from the beginning."""
     return {str(label): 0 for label in labels} | {one.label: one.number for one in counted}
+
+
+def _refused() -> "CounterMetricFamily":
+    """Of the web processes of this machine only, unlike what stands in the tables."""
+    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  see `_written`
+
+    said = "Refused by the web processes before it was a request; their log says why."
+    return CounterMetricFamily("msh_http_refused_total", said, refusals.total())
 
 
 def _gauge(

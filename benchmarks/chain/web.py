@@ -9,7 +9,6 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from queue import SimpleQueue
 
-import httptools
 import redis
 import uvloop
 
@@ -91,26 +90,25 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, jobs: _Jobs) -> None:
         self._jobs = jobs
-        self._parser = httptools.HttpRequestParser(self)
-        self._url = b""
-        self._body = b""
+        self._came = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def on_url(self, url: bytes) -> None:
-        self._url, self._body = url, b""
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-
-    def on_message_complete(self) -> None:
-        _, pair, number = self._url.split(b"/")
-        self._jobs.put((self, int(pair), int(number), self._body))
+        """Only what the bare chain itself sends: each request has a Content-Length."""
+        self._came += data
+        head, ended, body = self._came.partition(b"\r\n\r\n")
+        if not ended:
+            return
+        _, _, length = head.lower().partition(b"content-length:")
+        size = int(length.partition(b"\r\n")[0])
+        if len(body) < size:
+            return
+        _, pair, number = head.split(b" ", 2)[1].split(b"/")
+        self._came = body[size:]
+        self._jobs.put((self, int(pair), int(number), body[:size]))
 
     def answer(self, done: Callable[[], None]) -> None:
         self._transport.write(NO_CONTENT)

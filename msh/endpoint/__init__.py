@@ -151,6 +151,8 @@ class Endpoint(APIView):
         headers = {}
         if isinstance(exc, exceptions.AuthenticationFailed):
             headers["WWW-Authenticate"] = self.get_authenticate_header(self.request) or ""
+        if isinstance(exc, exceptions.UnsupportedMediaType):
+            headers["Accept-Encoding"] = "identity"  # RFC 9110 15.5.16: what would be taken
         wait = getattr(exc, "wait", None)
         if wait is not None:
             headers["Retry-After"] = str(wait)

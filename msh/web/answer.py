@@ -1,22 +1,30 @@
-"""An answer as bytes: its head, and the body that follows in pieces."""
+"""An answer: what an application or a refusal says, before it is sent."""
 
 import json
-import time
 from collections.abc import Iterable
-from email.utils import formatdate
+from contextlib import suppress
 from http import HTTPStatus
 from io import BytesIO
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+from aiohttp import web
+from multidict import CIMultiDict
 
 from .senders import is_api, is_partner
 from .spool import Spool
 from .stream import Stream
 
+if TYPE_CHECKING:
+    from .connection import Connection
+
+PIECE = 64 * 1024
+"""Bytes of a body that are handed to the connection at a time."""
+
 
 class Answer:
     """`body` gives the bytes that follow the head; `close` it when they are sent, or never will."""
 
-    __slots__ = ("body", "headers", "is_chunked", "length", "spool", "status", "stream")
+    __slots__ = ("body", "code", "headers", "length", "reason", "spool", "stream")
 
     def __init__(
         self,
@@ -27,7 +35,8 @@ class Answer:
         spool: Spool | None = None,
         stream: Stream | None = None,
     ) -> None:
-        self.status = status
+        code, _, self.reason = status.partition(" ")
+        self.code = int(code)
         self.headers = list(headers)
         self.body = body
         self.length = length
@@ -35,47 +44,25 @@ class Answer:
         self.spool = spool
         self.stream = stream
         """The body, if it is still being made."""
-        self.is_chunked = False
 
     @classmethod
     def of_text(cls, status: int, text: str, content_type: str) -> "Answer":
         content = text.encode()
         return cls(
             f"{status} {HTTPStatus(status).phrase}",
-            [("Content-Type", content_type)],
+            [("Content-Type", content_type)] if content else [],
             BytesIO(content) if content else None,
             len(content),
         )
 
     @property
-    def code(self) -> int:
-        return int(self.status[:3])
+    def is_small(self) -> bool:
+        return self.stream is None and self.length is not None and self.length <= PIECE
 
-    @property
-    def has_body(self) -> bool:
-        return self.code >= 200 and self.code not in (204, 304)
-
-    def head(self, *, keep_alive: bool, is_http_1_0: bool = False) -> tuple[bytes, bool]:
-        """Its bytes, and whether the connection is kept: its reader has to see where it ends."""
-        lines = [f"HTTP/1.1 {self.status}"]
-        has_length = False
-        for name, value in self.headers:
-            lines.append(f"{name}: {value}")
-            has_length = has_length or name.lower() == "content-length"
-        if self.has_body and not has_length:
-            if self.stream is not None and not is_http_1_0:
-                self.is_chunked = True
-                lines.append("Transfer-Encoding: chunked")
-            elif self.length is None:
-                keep_alive = False
-            else:
-                lines.append(f"Content-Length: {self.length}")
-        lines.append(f"Date: {_date()}")
-        if not keep_alive:
-            lines.append("Connection: close")
-        elif is_http_1_0:
-            lines.append("Connection: keep-alive")
-        return "\r\n".join((*lines, "", "")).encode("latin-1"), keep_alive
+    def headers_to_send(self) -> CIMultiDict[str]:
+        headers = CIMultiDict((name, sendable(value)) for name, value in self.headers)
+        headers.setdefault("Server", "MSH")
+        return headers
 
     def close(self) -> None:
         if self.body is not None:
@@ -85,7 +72,46 @@ class Answer:
             self.spool.close()
         if self.stream is not None:
             self.stream.close()
-            self.stream, self.is_chunked = None, False
+
+
+def sendable(value: str) -> str:
+    """A header's value: WSGI has its bytes in characters up to U+00FF, aiohttp takes text. It would
+    refuse a control character, which may come from a message that is quoted."""
+    if value.isascii() and value.isprintable():
+        return value
+    with suppress(UnicodeError):  # it is text already
+        value = value.encode("latin-1").decode()
+    return "".join(character if character.isprintable() else " " for character in value)
+
+
+class _Reply(web.Response):
+    """A small answer: aiohttp sends it, and tells when it has."""
+
+    connection: "Connection"
+    lingers = False
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        await super().write_eof(data)
+        if self.lingers:
+            await self.connection.linger()
+        else:
+            self.connection.end_answer(keep_alive=bool(self.keep_alive))
+
+
+def small(
+    connection: "Connection", answer: Answer, *, is_last: bool, lingers: bool = False
+) -> web.Response:
+    """`is_last`: the connection is closed after it. `lingers`: its client may still be sending."""
+    content = answer.body.read() if answer.body is not None else None
+    answer.close()
+    reply = _Reply(
+        status=answer.code, reason=answer.reason, headers=answer.headers_to_send(), body=content
+    )
+    reply.connection = connection
+    reply.lingers = lingers
+    if is_last:
+        reply.force_close()
+    return reply
 
 
 LIVE = json.dumps({"live": True})
@@ -99,25 +125,14 @@ def refusal(path: str, status: int, reason: str, *, wait: int | None = None) -> 
     """A refusal as who asks there expects it: a partner has no body, the API a document."""
     if is_partner(path):
         answer = Answer.of_text(status, "", "")
-        answer.headers = [("X-MSH-Error", reason)]
     elif is_api(path):
         title = HTTPStatus(status).phrase
         document = {"type": "about:blank", "title": title, "status": status, "detail": reason}
         answer = Answer.of_text(status, json.dumps(document), "application/problem+json")
     else:
         answer = Answer.of_text(status, f"{reason}\n", "text/plain; charset=utf-8")
+    if not is_api(path):
+        answer.headers.append(("X-MSH-Error", reason))
     if wait is not None:
         answer.headers.append(("Retry-After", str(wait)))
     return answer
-
-
-_date_of = 0
-_date_text = ""
-
-
-def _date() -> str:
-    global _date_of, _date_text
-    now = int(time.time())
-    if now != _date_of:
-        _date_of, _date_text = now, formatdate(now, usegmt=True)
-    return _date_text

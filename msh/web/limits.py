@@ -52,6 +52,8 @@ class Limits:
         return began + self.grace + transferred / self.rate
 
 
+HEAD_LIMIT = 64 * 1024
+"""Bytes of the request line and headers."""
 UNKNOWN_BODY_LIMIT = 64 * 1024
 """Bytes of a body whose sender is not known, such as a log-in form."""
 CONSOLE_BODY_LIMIT = 16 << 20

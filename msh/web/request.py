@@ -1,14 +1,16 @@
-"""One request: its head as it was parsed, and its body as far as it has come."""
+"""One request: its head as aiohttp has read it, and its body as far as it has come."""
 
 import io
 import sys
 from urllib.parse import unquote_to_bytes
 from wsgiref.types import WSGIEnvironment
 
-import httptools
+from aiohttp import HttpVersion10, HttpVersion11, web
 
 from msh import proxies
 
+from . import refusals
+from .limits import HEAD_LIMIT
 from .senders import Sender
 from .spool import Spool
 
@@ -31,12 +33,17 @@ Address = tuple[str, int]
 Header = tuple[bytes, bytes]
 
 
-class BadRequestError(ValueError):
-    """The address or a header makes no sense."""
+class Refused(Exception):
+    """The request is answered with `status`, and the application does not see it."""
+
+    def __init__(self, status: int, reason: str, wait: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.wait = wait
 
 
 class Request:
-    """`environ` is complete but for its input."""
+    """`environ` is complete but for its input. Raises Refused for a head that makes no sense."""
 
     __slots__ = (
         "announced",
@@ -45,33 +52,35 @@ class Request:
         "environ",
         "expects",
         "is_chunked",
-        "keep_alive",
+        "is_last",
         "limit",
         "path",
         "sender",
     )
 
-    def __init__(
-        self,
-        parser: httptools.HttpRequestParser,
-        url: bytes,
-        headers: list[Header],
-        client: Address,
-        server: Address,
-    ) -> None:
+    def __init__(self, http: web.BaseRequest, client: Address, server: Address) -> None:
         environ = _BASE.copy()
-        environ["REQUEST_METHOD"] = parser.get_method().decode()
-        environ["SERVER_PROTOCOL"] = f"HTTP/{parser.get_http_version()}"
+        environ["REQUEST_METHOD"] = http.method
+        environ["SERVER_PROTOCOL"] = _protocol(http)
         environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = client[0], str(client[1])
         environ["SERVER_NAME"], environ["SERVER_PORT"] = server[0], str(server[1])
         environ["wsgi.url_scheme"] = "http"
-        self.path = _add_url(environ, url)
-        for name, value in headers:
+        self.path = _add_url(environ, http)
+        size = len(http.raw_path)
+        for name, value in http.raw_headers:
+            size += len(name) + len(value)
             _add_header(environ, name, value)
+        if size > HEAD_LIMIT:
+            raise Refused(431, refusals.TOO_LONG)
+        coding = environ.get("HTTP_TRANSFER_ENCODING")
+        if coding is not None and coding.lower() != "chunked":
+            raise Refused(501, f"Transfer-Encoding {coding} is not supported: send chunked")
         proxies.resolve(environ)
         self.environ = environ
-        self.keep_alive: bool = parser.should_keep_alive()
-        self.is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+        self.is_chunked = coding is not None
+        # aiohttp 3.14 takes the trailer of a body in chunks for a header of the next request, and
+        # loses what comes in one piece with the end of a request that offers another protocol.
+        self.is_last = self.is_chunked or "HTTP_UPGRADE" in environ
         self.announced = int(environ.get("CONTENT_LENGTH") or 0)
         self.expects = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
         self.body: Spool | None = None
@@ -83,10 +92,6 @@ class Request:
     @property
     def method(self) -> str:
         return str(self.environ["REQUEST_METHOD"])
-
-    @property
-    def is_http_1_0(self) -> bool:
-        return bool(self.environ["SERVER_PROTOCOL"] == "HTTP/1.0")
 
     @property
     def is_too_large(self) -> bool:
@@ -115,16 +120,26 @@ class Withheld(io.RawIOBase):
         raise OSError("the body of a rejected request is not read")
 
 
-def _add_url(environ: WSGIEnvironment, url: bytes) -> str:
-    try:
-        parsed = httptools.parse_url(url)
-    except httptools.HttpParserInvalidURLError:
-        raise BadRequestError("the request target is invalid") from None
-    path = (parsed.path or b"/").decode("latin-1")
+def _protocol(http: web.BaseRequest) -> str:
+    if http.version not in (HttpVersion10, HttpVersion11):
+        raise Refused(505, "send HTTP/1.1")
+    if http.method == "CONNECT":  # what follows is no HTTP
+        raise Refused(501, "CONNECT is for proxies")
+    return "HTTP/1.0" if http.version == HttpVersion10 else "HTTP/1.1"
+
+
+def _add_url(environ: WSGIEnvironment, http: web.BaseRequest) -> str:
+    target = http.raw_path
+    if target.startswith("/"):
+        path, _, query = target.partition("#")[0].partition("?")
+    elif http.rel_url.raw_path.startswith("/"):  # the address was given whole, as to a proxy
+        path, query = http.rel_url.raw_path, http.rel_url.raw_query_string
+    else:
+        raise Refused(400, "the request target is invalid")
     if "%" in path:
         path = unquote_to_bytes(path).decode("latin-1")
     environ["PATH_INFO"] = path
-    environ["QUERY_STRING"] = (parsed.query or b"").decode("latin-1")
+    environ["QUERY_STRING"] = query
     return path
 
 

@@ -8,9 +8,10 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvloop
+from aiohttp import HttpVersion11, web
 
 from msh import processes
 
@@ -18,14 +19,20 @@ from .accepting import Acceptor, Counts
 from .answer import Answer
 from .call import call
 from .connection import Connection, Phase
+from .exchange import Exchange
 from .limits import Limits
 from .pool import Pool
+from .refusals import Refusals
 from .request import Request
 from .spool import Room
 from .uploads import Uploads
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
+    from aiohttp.streams import StreamReader
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +56,13 @@ class Server:
         limits: Limits,
         threads: int,
         loop: asyncio.AbstractEventLoop,
+        place: int = 0,
     ) -> None:
         self.loop = loop
         self.limits = limits
+        self.http = web.Server(self._exchange, request_factory=self._begin, loop=loop)  # type: ignore[arg-type]
+        self.refusals = Refusals(place)
+        self.has_ended = False  # what is under way is answered, and no more
         self.room = Room(limits.memory, limits.disk)
         self.uploads = Uploads(limits)
         self.pool = Pool(threads, loop)
@@ -60,6 +71,23 @@ class Server:
         self._acceptor: Acceptor | None = None
         self._emptied = asyncio.Event()
         self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
+
+    def _begin(
+        self,
+        message: "RawRequestMessage",
+        content: "StreamReader",
+        connection: Connection,
+        writer: "AbstractStreamWriter",
+        task: "asyncio.Task[None]",
+    ) -> web.BaseRequest:
+        """aiohttp calls it for each request before `_exchange`, whose answer it sends."""
+        connection.begin(message, content)
+        if message.method == "UNKNOWN":  # was no request, and is answered as HTTP/1.0 otherwise
+            message = message._replace(version=HttpVersion11)
+        return web.BaseRequest(message, content, connection, writer, task, self.loop)
+
+    async def _exchange(self, http: web.BaseRequest) -> web.StreamResponse:
+        return await Exchange(self, cast("Connection", http.protocol), http).run()
 
     def call(self, request: Request, begin: Callable[[Answer], object]) -> Answer | None:
         return call(self._application, request, self.room, begin)
@@ -94,12 +122,11 @@ class Server:
             self._connections.discard(victim)
             victim.abort()
 
-    async def run(self, listener: socket.socket, counts: Counts, place: int) -> None:
-        """Serve what comes to `listener`, until SIGTERM or SIGINT. `place`: of this process among
+    async def run(
+        self, listener: socket.socket, counts: Counts, place: int, ended: asyncio.Event
+    ) -> None:
+        """Serve what comes to `listener`, until `ended` is set. `place`: of this process among
         those that do."""
-        ended = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.add_signal_handler(number, ended.set)
         acceptor = Acceptor(listener, counts, place, lambda: Connection(self), self.loop)
         self._acceptor = acceptor
         acceptor.start()
@@ -107,12 +134,14 @@ class Server:
         await ended.wait()
         self._acceptor = None
         acceptor.stop()
+        self.has_ended = True
         for connection in tuple(self._connections):
-            connection.close()
+            connection.stop()
         if self._connections:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), GRACEFUL)
         sweeping.cancel()
+        await self.http.shutdown(0)
 
     async def _sweep(self) -> None:
         while True:
@@ -147,7 +176,10 @@ def serve(
     place: int,
 ) -> None:
     async def run() -> None:
-        server = Server(application, Limits.of_settings(), threads, asyncio.get_running_loop())
-        await server.run(listener, counts, place)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ended.set)
+        server = Server(application, Limits.of_settings(), threads, loop, place)
+        await server.run(listener, counts, place, ended)
 
     uvloop.run(run())

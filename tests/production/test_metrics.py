@@ -204,7 +204,7 @@ def test_documents_name_metrics_that_exist(file: str) -> None:
     assert named <= known
     if file.endswith((".md", ".json")):
         assert known - named <= {"msh_info", "msh_database_up", "msh_redis_up"} | {
-            "msh_disk_watermark_bytes"
+            *("msh_disk_watermark_bytes", "msh_http_refused_total")
         }
 
 

@@ -1,20 +1,33 @@
 """A world for each test, in which one partner is known."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from msh.web import senders
+from msh.web.limits import Limits
 from msh.web.senders import Sender
 from tests.web.connection.world import PARTNER, World
+
+
+@pytest.fixture
+def make_world() -> Iterator[Callable[[Limits], World]]:
+    worlds = []
+
+    def make(limits: Limits) -> World:
+        worlds.append(World(limits))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     world = World()
     yield world
-    for stream in world.streams:
-        stream.close()
+    world.close()
 
 
 @pytest.fixture(autouse=True)

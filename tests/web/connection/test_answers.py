@@ -1,137 +1,184 @@
 """Large answers, and bodies that are still being made."""
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from queue import SimpleQueue
+
 import pytest
 
-from msh.web.answer import Answer
-from msh.web.connection import Connection, Phase
-from msh.web.stream import GoneError, Stream
-from tests.web.connection.world import LIMITS, Transport, World, large, post, status_of
+from msh.web.limits import Limits
+from tests.waiting import wait_until
+from tests.web.connection.world import LIMITS, Client, Says, World, get, post
+
+LARGE = 20_000_000
+"""Bytes that no buffer of the system takes."""
+DEMANDING = replace(LIMITS, rate=LARGE)
+"""The buffers of the system take some of an answer at once."""
+LAST = b"0\r\n\r\n"
 
 
-def test_a_client_that_does_not_read_is_given_up(world: World) -> None:
+def large(_: object) -> Says:
+    return Says("200 OK", pieces=[b"x" * 1_000_000] * (LARGE // 1_000_000))
+
+
+def test_a_client_that_does_not_read_is_given_up(make_world: Callable[[Limits], World]) -> None:
+    world = make_world(DEMANDING)
     world.answer = large
-    connection, transport = world.connect()
-    transport.reads = False
-    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-    world.work()
-    assert transport.waiting < 200_000
-    assert world.jobs == []
-    world.pass_time(LIMITS.grace - 1, connection)
-    assert not transport.is_aborted
-    world.pass_time(1, connection)
-    assert transport.is_aborted
+    client = world.connect(buffer=4096)
+    client.send(get())
+    wait_until(lambda: len(world.seen) == 1)
+    world.wait_until_nothing_is_open()
+    assert world.server.pool.busy == 0
+    assert len(client.rest()) < LARGE
+    assert world.server.room.free("disk") == LIMITS.disk
 
 
 def test_a_client_that_reads_slowly_gets_all_of_it(world: World) -> None:
+    """It takes longer than the grace, and no thread."""
     world.answer = large
-    connection, transport = world.connect()
-    transport.reads = False
-    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-    world.work()
-    for _ in range(16):  # pieces of 64 KiB
-        assert connection.phase is Phase.ANSWER
-        transport.waiting = 0
-        world.pass_time(8, connection)
-        connection.resume_writing()
-    assert transport.written.endswith(b"x" * 1_000_000)
-    assert (connection.phase, transport.is_aborted) == (Phase.IDLE, False)
+    client = world.connect(buffer=65536)
+    client.send(get())
+    began, size = time.monotonic(), 0
+    while piece := client.socket.recv(250_000):
+        size += len(piece)
+        time.sleep(0.02)
+        if size > LARGE:
+            break
+    assert time.monotonic() - began > LIMITS.grace
+    assert world.server.pool.busy == 0
+    client.send(get("/health/live"))
+    assert client.status() == 200
 
 
-GET = b"GET /admin/rows/ HTTP/1.1\r\nHost: x\r\n\r\n"
+class Made:
+    """Pieces of a body as the test makes them: None is its end, an exception its failure."""
+
+    def __init__(self, world: World) -> None:
+        self.queue: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+        self.says = Says("200 OK", pieces=self._pieces(), streams=True)
+        world.answer = lambda _: self.says
+
+    def _pieces(self) -> Iterator[bytes | Exception]:
+        while (piece := self.queue.get()) is not None:
+            yield piece
 
 
-def streaming(world: World, ask: bytes = GET) -> tuple[Stream, Connection, Transport]:
-    stream = Stream(world.room)
-    stream.add(b"a" * 26)
-    world.answer = lambda _: Answer("200 OK", [], stream=stream)
-    connection, transport = world.connect()
-    connection.data_received(ask)
-    world.work()
-    world.streams.append(stream)
-    return stream, connection, transport
+def read_until(client: Client, end: bytes) -> bytes:
+    read = b""
+    while not read.endswith(end):
+        byte = client._file.read(1)
+        if not byte:
+            break
+        read += byte
+    return read
 
 
-def test_what_is_made_of_a_body_is_sent_at_once(world: World) -> None:
-    stream, connection, transport = streaming(world)
-    head, _, body = transport.written.partition(b"\r\n\r\n")
+@pytest.fixture
+def made(world: World) -> Iterator[Made]:
+    made = Made(world)
+    yield made
+    made.queue.put(None)
+
+
+def test_what_is_made_of_a_body_is_sent_at_once(world: World, made: Made) -> None:
+    client = world.connect()
+    client.send(get("/admin/rows/"))
+    made.queue.put(b"a" * 26)
+    head = read_until(client, b"\r\n\r\n")
     assert b"Transfer-Encoding: chunked" in head
-    assert body == b"1a\r\n" + b"a" * 26 + b"\r\n"
-    stream.add(b"more")
-    stream.end()
-    assert transport.written.endswith(body + b"4\r\nmore\r\n0\r\n\r\n")
-    assert (connection.phase, transport.is_closed) == (Phase.IDLE, False)
-    assert world.room.free("disk") == LIMITS.disk
-    world.answer = lambda _: Answer("204 No Content", [])
-    connection.data_received(post(length=4) + b"body")
-    world.work()
-    assert status_of(transport) == 204
+    assert read_until(client, b"aa\r\n") == b"1a\r\n" + b"a" * 26 + b"\r\n"
+    made.queue.put(b"more")
+    made.queue.put(None)
+    assert read_until(client, LAST) == b"4\r\nmore\r\n" + LAST
+    wait_until(lambda: world.server.room.free("disk") == LIMITS.disk)
+    world.answer = lambda _: Says()
+    client.send(post(length=4) + b"body")
+    assert client.status() == 204
 
 
-def test_a_stream_to_an_old_client_ends_with_its_connection(world: World) -> None:
-    stream, _, transport = streaming(world, GET.replace(b"HTTP/1.1", b"HTTP/1.0"))
-    assert transport.written.endswith(b"\r\n\r\n" + b"a" * 26)
-    ended = [transport.is_closed]
-    stream.end()
-    assert [*ended, transport.is_closed, transport.is_aborted] == [False, True, False]
+def test_a_stream_to_an_old_client_ends_with_its_connection(world: World, made: Made) -> None:
+    client = world.connect()
+    client.send(get("/admin/rows/", version="1.0"))
+    made.queue.put(b"a" * 26)
+    made.queue.put(None)
+    assert client.rest().endswith(b"\r\n\r\n" + b"a" * 26)
 
 
-def test_the_head_of_a_stream_has_no_chunks(world: World) -> None:
-    stream, connection, transport = streaming(world, GET.replace(b"GET", b"HEAD"))
-    assert transport.written.endswith(b"\r\n\r\n")
-    assert connection.phase is Phase.IDLE
-    with pytest.raises(GoneError):
-        stream.add(b"for nobody")
+def test_the_head_of_a_stream_has_no_chunks(world: World, made: Made) -> None:
+    client = world.connect()
+    client.send(get("/admin/rows/", method="HEAD"))
+    made.queue.put(b"first")
+    assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    made.queue.put(b"for nobody")
+    assert made.says.closed.wait(30)
+    client.send(get("/health/live"))
+    assert client.status() == 200
 
 
-def test_a_stream_that_fails_is_broken_off(world: World) -> None:
-    """Its last chunk is missing, so that nobody takes it for the whole."""
-    stream, _, transport = streaming(world)
-    stream.end(failed=True)
-    assert transport.is_aborted
-    assert not transport.written.endswith(b"0\r\n\r\n")
+@pytest.mark.parametrize("pieces", [[], [b"a" * 10], [b"a" * 300_000]])
+def test_a_stream_that_fails_is_broken_off(world: World, made: Made, pieces: list[bytes]) -> None:
+    """Its last chunk is missing, so that nobody takes it for the whole. Before its first piece the
+    failure can be answered."""
+    for piece in (*pieces, RuntimeError("broken")):
+        made.queue.put(piece)
+    client = world.connect()
+    client.send(get("/admin/rows/"))
+    if pieces:
+        assert not client.rest().endswith(LAST)
+        world.wait_until_nothing_is_open()
+    else:
+        assert client.status() == 500
 
 
-def test_a_stream_that_fails_before_its_first_byte_is_sent_is_broken_off(world: World) -> None:
-    stream = Stream(world.room)
-    world.streams.append(stream)
-    stream.end(failed=True)
-    world.answer = lambda _: Answer("200 OK", [], stream=stream)
-    connection, transport = world.connect()
-    connection.data_received(GET)
-    world.work()
-    assert transport.is_aborted
+def test_a_file_that_is_shorter_than_announced_is_broken_off(world: World) -> None:
+    world.answer = lambda _: Says("200 OK", [("Content-Length", "300000")], pieces=[b"x" * 200_000])
+    client = world.connect()
+    client.send(get())
+    assert len(client.rest()) < 300_000
+    world.wait_until_nothing_is_open()
 
 
-def test_nothing_more_is_made_for_who_has_gone(world: World) -> None:
-    stream, connection, _ = streaming(world)
-    connection.connection_lost(None)
-    with pytest.raises(GoneError):
-        stream.add(b"more")
-    assert world.room.free("disk") == LIMITS.disk
+def test_nothing_more_is_made_for_who_has_gone(world: World, made: Made) -> None:
+    client = world.connect()
+    client.send(get("/admin/rows/"))
+    made.queue.put(b"first")
+    read_until(client, b"first")
+    client.close()
+
+    def has_ended() -> bool:
+        made.queue.put(b"more")
+        return made.says.closed.is_set()
+
+    wait_until(has_ended)
+    world.wait_until_nothing_is_open()
+    assert world.server.room.free("disk") == LIMITS.disk
 
 
-def test_a_body_that_is_made_slowly_is_waited_for(world: World) -> None:
-    """The client is not to blame; one that does not read is."""
-    stream, connection, transport = streaming(world)
-    aborted = []
-    for _ in range(5):
-        world.pass_time(LIMITS.grace + 1, connection)
-        aborted.append(transport.is_aborted)
-    assert aborted == [False] * 5
-    transport.reads = False
-    stream.add(b"more")
-    world.pass_time(LIMITS.grace + 1, connection)
-    assert transport.is_aborted
+def test_a_body_that_is_made_slowly_is_waited_for(world: World, made: Made) -> None:
+    """The client is not to blame."""
+    client = world.connect()
+    client.send(get("/admin/rows/"))
+    made.queue.put(b"first")
+
+    def end() -> None:
+        made.queue.put(b"last")
+        made.queue.put(None)
+
+    threading.Timer(3 * LIMITS.grace, end).start()
+    assert read_until(client, LAST).endswith(b"4\r\nlast\r\n" + LAST)
 
 
-def test_a_stream_is_as_fast_as_its_client(world: World) -> None:
-    stream, connection, transport = streaming(world)
-    transport.reads = False
-    stream.add(b"b" * 10)
-    sent = transport.written
-    stream.add(b"c" * 10)
-    stream.end()
-    assert transport.written == sent
-    transport.reads, transport.waiting = True, 0
-    connection.resume_writing()
-    assert transport.written == sent + b"a\r\n" + b"c" * 10 + b"\r\n0\r\n\r\n"
+def test_a_client_that_does_not_read_a_stream_is_given_up(
+    make_world: Callable[[Limits], World],
+) -> None:
+    world = make_world(DEMANDING)
+    made = Made(world)
+    client = world.connect(buffer=4096)
+    client.send(get("/admin/rows/"))
+    for _ in range(LARGE // 1_000_000):
+        made.queue.put(b"x" * 1_000_000)
+    made.queue.put(None)
+    world.wait_until_nothing_is_open()
+    assert len(client.rest()) < LARGE

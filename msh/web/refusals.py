@@ -1,0 +1,77 @@
+"""What is refused before it is a request: why, how often, and a line in the log.
+
+Nobody else sees it: there is no partner yet, and no row. The numbers are in memory that the web
+processes share, made before they fork; each writes its own.
+"""
+
+import logging
+import mmap
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+
+from .limits import HEAD_LIMIT
+
+logger = logging.getLogger(__name__)
+
+EVERY = 60.0
+"""Seconds between two lines of the log about the same address and reason."""
+MOST = 200
+"""Addresses and reasons that are remembered, and so lines of the log in that time."""
+FOLDED = "line folding in a header is not supported (RFC 9112 5.2): send each header in one line"
+TOO_LONG = f"the request line and headers are limited to {HEAD_LIMIT} bytes"
+_PROCESSES = 256
+_numbers = memoryview(mmap.mmap(-1, 8 * _PROCESSES)).cast("q")
+
+
+def total() -> int:
+    """Of all processes that share the numbers, since their parent began."""
+    return sum(_numbers)
+
+
+def explain(problem: HttpProcessingError) -> tuple[int, str]:
+    """The status and the reason for what aiohttp's parser raised. Its text names the rule, then
+    quotes the line that breaks it."""
+    text = problem.message
+    rule, _, quoted = text.removeprefix("Bad status line:\n  ").partition(":\n\n  ")
+    if isinstance(problem, LineTooLong) or rule == "Too many headers received":
+        return 431, TOO_LONG
+    line = quoted.strip().removeprefix("b").lstrip("'\"")
+    if line.startswith((" ", "\\t")) and "header value" in rule:
+        return 400, FOLDED
+    return 400, f"this is not HTTP/1.1: {rule.splitlines()[0] if rule else 'unreadable'}"
+
+
+class Refusals:
+    """Of one process. `place`: its own among those that share the numbers."""
+
+    def __init__(self, place: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._place = place % _PROCESSES
+        self._now = now
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}
+        """When a line was written for an address and a reason, and how many it has left out."""
+
+    def note(self, address: str, status: int, reason: str) -> None:
+        _numbers[self._place] += 1
+        key, now = (address, reason), self._now()
+        at, left_out = self._logged.get(key, (-EVERY, 0))
+        if key in self._logged and now - at < EVERY:
+            self._logged[key] = at, left_out + 1
+            return
+        if key not in self._logged and len(self._logged) >= MOST and not self._forget(now):
+            return
+        self._logged[key] = now, 0
+        more = f", and {left_out} times since the last such line" if left_out else ""
+        logger.warning(
+            "%s %s to %s before it was a request: %s%s",
+            *(status, HTTPStatus(status).phrase, address, reason, more),
+        )
+
+    def _forget(self, now: float) -> bool:
+        """What was long ago; whether there was some."""
+        old = [key for key, (at, _) in self._logged.items() if now - at >= EVERY]
+        for key in old:
+            del self._logged[key]
+        return bool(old)

@@ -4,12 +4,16 @@ Kept in memory, by each process for itself.
 """
 
 import ipaddress
+import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from threading import Lock
 from typing import Generic, TypeVar
+
+logger = logging.getLogger(__name__)
 
 REMEMBERED = 10_000
 """Of whom it is known how much is left, at most."""
@@ -34,10 +38,10 @@ class Allowance(Generic[Who]):
         missing = 1.0 - self._now_left(who, time.monotonic() if now is None else now)
         return math.ceil(missing / self._refill) if missing > 1e-9 else 0
 
-    def spend(self, who: Who, now: float | None = None) -> None:
+    def spend(self, who: Who, now: float | None = None, count: int = 1) -> None:
         now = time.monotonic() if now is None else now
         with self._lock:
-            left = self._now_left(who, now) - 1
+            left = self._now_left(who, now) - count
             if len(self._left) >= REMEMBERED and who not in self._left:
                 self._left.clear()
             self._left[who] = (max(0.0, left), now)
@@ -56,8 +60,60 @@ class AddressAllowance(Allowance[str]):
     def wait(self, who: str, now: float | None = None) -> int:
         return super().wait(group_of(who), now)
 
-    def spend(self, who: str, now: float | None = None) -> None:
-        super().spend(group_of(who), now)
+    def spend(self, who: str, now: float | None = None, count: int = 1) -> None:
+        super().spend(group_of(who), now, count)
+
+
+class Limited:
+    """Lines of the log about what an address can have happen without end: a few, then one a minute,
+    which says how many there were. By whom it is used, `logger` says."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._lines = AddressAllowance(burst=20, refill=1 / 60)
+        self._unlogged: Counter[str] = Counter()
+
+    def warning(self, address: str, text: str, error: Exception | None = None) -> None:
+        group = group_of(address)
+        if self._lines.wait(address):
+            if len(self._unlogged) < REMEMBERED:
+                self._unlogged[group] += 1
+            return
+        self._lines.spend(address)
+        more = self._unlogged.pop(group, 0)
+        before = f" ({more} more before)" if more else ""
+        client = address or "a client"
+        self._logger.warning("from %s: %s%s", client, text, before, exc_info=error)
+
+
+class Delays:
+    """After `free` failures in a row, each further try of the same name has to wait, each time
+    twice as long as before, at most `longest` seconds. Any thread may use it."""
+
+    def __init__(self, free: int, longest: float) -> None:
+        self._free, self._longest = free, longest
+        self._failed: dict[str, tuple[int, float]] = {}  # how often, and when last
+        self._lock = Lock()
+
+    def wait(self, who: str, now: float | None = None) -> int:
+        """Seconds until the next try; 0: now."""
+        now = time.monotonic() if now is None else now
+        count, last = self._failed.get(who, (0, now))
+        if count < self._free:
+            return 0
+        delay = min(self._longest, 2.0 ** min(count - self._free, 30))
+        return max(0, math.ceil(last + delay - now))
+
+    def fail(self, who: str, now: float | None = None) -> None:
+        now = time.monotonic() if now is None else now
+        with self._lock:
+            if len(self._failed) >= REMEMBERED and who not in self._failed:
+                self._failed.clear()
+            self._failed[who] = (self._failed.get(who, (0, now))[0] + 1, now)
+
+    def forget(self, who: str) -> None:
+        with self._lock:
+            self._failed.pop(who, None)
 
 
 @lru_cache(maxsize=4096)
@@ -96,7 +152,8 @@ class Known:
 
 
 guesses = AddressAllowance(burst=100, refill=2)
-"""Credentials that nobody has, by address. Who shows one that is `Known` is served all the same."""
+"""Credentials that nobody has, by address, of partners, applications and operators. Who shows one
+that is `Known` is served all the same."""
 
 questions: Allowance[int] = Allowance(burst=100, refill=1)
 """Pings and StatusRequests that are answered, by partner."""
@@ -104,3 +161,39 @@ questions: Allowance[int] = Allowance(burst=100, refill=1)
 refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)
 """Messages that are refused and signals that mean nothing, by partner: each with an id of its own
 is a row of the history and a pending signal. A Sender that waits for answers is refused once."""
+
+
+class LoginLimits:
+    """Log-ins to the console that are refused: when there may be a further one."""
+
+    COST = 5
+    """Guesses that a refused log-in spends: each costs the hash of a password."""
+
+    def __init__(self) -> None:
+        self._names = Delays(free=10, longest=60)
+        self._lines = Limited(logger)
+        self._known: dict[tuple[str, str], None] = {}
+        """Names with the addresses from which they have logged in."""
+
+    def wait(self, name: str, address: str) -> int:
+        """Seconds until somebody may try to log in as `name` from there. Others' failures do not
+        stop who has logged in from the same address before."""
+        of_name = 0 if (name, group_of(address)) in self._known else self._names.wait(name)
+        return max(guesses.wait(address), of_name)
+
+    def fail(self, name: str, address: str) -> None:
+        guesses.spend(address, count=self.COST)
+        if name:
+            self._names.fail(name)
+
+    def succeed(self, name: str, address: str) -> None:
+        self._names.forget(name)
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[name, group_of(address)] = None
+
+    def log(self, address: str) -> None:
+        self._lines.warning(address, "a log-in to the console was refused")
+
+
+login_limits = LoginLimits()

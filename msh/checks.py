@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 from msh import proxies, sign_on, tracing
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
+from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
 from msh.store import server
 from msh.store.receiving.senders import known_by_network
@@ -43,6 +44,7 @@ def check_settings(
         *_fernet_keys(),
         *_disk_path(),
         *_webhook(),
+        *_handler(),
         *_api_rate(),
         *_second_person(),
         *_time_zone(),
@@ -67,14 +69,23 @@ def check_deployment(
 
 def _webhook() -> Iterator[CheckMessage]:
     """Its address may hold a secret, so it is not repeated."""
-    parts = urlsplit(settings.MSH_OPERATORS_WEBHOOK)
-    if settings.MSH_OPERATORS_WEBHOOK and not (
-        parts.scheme in {"http", "https"} and parts.hostname
-    ):
+    url = settings.MSH_OPERATORS_WEBHOOK
+    if url and (why := why_not_posted_to(url)):
         yield Error(
-            "MSH_OPERATORS_WEBHOOK is not an http or https URL.",
-            hint="Set it to https://HOST/PATH, or leave it empty to disable the webhook.",
+            f"MSH_OPERATORS_WEBHOOK: {why}",
+            hint="Set it to https://HOST/PATH, and credentials as"
+            " MSH_OPERATORS_WEBHOOK_AUTHORIZATION, or leave it empty to disable the webhook.",
             id="msh.E007",
+        )
+
+
+def _handler() -> Iterator[CheckMessage]:
+    url = settings.MSH_FROM_PARTY_HANDLER
+    if "://" in url and (why := why_not_posted_to(url)):
+        yield Error(
+            f"MSH_FROM_PARTY_HANDLER: {why}",
+            hint="Set it to https://HOST/PATH, and credentials as MSH_FROM_PARTY_AUTHORIZATION.",
+            id="msh.E021",
         )
 
 
@@ -127,7 +138,7 @@ def _wide_proxies() -> Iterator[CheckMessage]:
             f" may send as partner {partner}, which is known by its network alone.",
             hint="Name the addresses of the proxies one by one, or give the partner a credential."
             " See docs/proxies.md.",
-            id="msh.W004",
+            id="msh.W005",
         )
 
 
@@ -152,9 +163,11 @@ def _metrics() -> Iterator[CheckMessage]:
 def _traces() -> Iterator[CheckMessage]:
     endpoint = settings.MSH_OTLP_ENDPOINT
     parts = urlsplit(endpoint)
-    if endpoint and not (parts.scheme in {"http", "https"} and parts.hostname):
+    usable = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    if endpoint and not usable:
         yield Error(
-            f"MSH_OTLP_ENDPOINT is {endpoint!r}, which is not an http or https URL.",
+            f"MSH_OTLP_ENDPOINT is {endpoint.rpartition('@')[2]!r}, which is not an http or https"
+            " URL without credentials.",
             hint="Write http://HOST:4318/v1/traces, or leave it empty: then nothing is traced.",
             id="msh.E018",
         )
@@ -293,7 +306,8 @@ def _database() -> Iterator[CheckMessage]:
 def _uri(name: str) -> Iterator[CheckMessage]:
     value = getattr(settings, name)
     parts = urlsplit(value)
-    if parts.scheme not in {"http", "https", "mailto"} or not (parts.netloc or parts.path):
+    usable = parts.scheme in {"http", "https", "mailto"} and (parts.netloc or parts.path)
+    if not usable or "@" in parts.netloc:
         yield Error(
             f"{name} is {value!r}, which is not a URL that partners can reach.",
             hint=f"Set {name} to the public address of the endpoint: https://msh.example/ebxml/.",

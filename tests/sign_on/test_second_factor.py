@@ -216,6 +216,49 @@ def test_keys_can_be_rotated(settings: Any) -> None:
     assert log_in().post(ASK, {"code": codes[0]}).status_code == 302
 
 
+def test_reset_ends_the_sessions_of_the_user(settings: Any) -> None:
+    """The phone was stolen, with a session that is open: who has it sets up no device of his."""
+    user()
+    stolen = log_in()
+    set_up(stolen)
+    half_way = log_in()  # past the password
+    other = Client()
+    other.force_login(User.objects.create_superuser("ann", password=PASSWORD))
+    other.get("/admin/")
+    for path in (LINKS, "/admin/sessions/"):
+        assert stolen.get(path).status_code == 200
+    call_command("reset-second-factor", "sue", "--reason", "stolen phone")
+    for client in (stolen, half_way):
+        for path in (LINKS, "/admin/sessions/", SET_UP):
+            assert where(client.get(path)) == "/admin/login/"
+    assert SESSION_KEY in other.session
+    assert where(log_in().get(LINKS)) == SET_UP
+
+
+def test_session_that_has_passed_an_older_device_is_ended() -> None:
+    """Also where the row of the session outlived the reset."""
+    from msh.admin.sign_on import second_factor  # noqa: PLC0415  its tables are of these tests
+
+    sue = user()
+    client = log_in()
+    set_up(client)
+    second_factor.remove(sue, keep=client.session.session_key)
+    assert where(client.get(SET_UP)) == "/admin/login/"
+    assert SESSION_KEY not in client.session
+
+
+def test_removal_by_oneself_ends_the_other_sessions_only() -> None:
+    user()
+    client = log_in()
+    _, codes = set_up(client)
+    other = log_in()
+    other.post(ASK, {"code": codes[0]})
+    assert other.get("/admin/sessions/").status_code == 200
+    client.post(SET_UP, {"code": codes[3]})
+    assert where(client.get(LINKS)) == SET_UP
+    assert where(other.get(LINKS)) == "/admin/login/"
+
+
 def test_command_removes_it_for_who_has_lost_everything() -> None:
     user()
     set_up(log_in())

@@ -5,14 +5,18 @@ from http import HTTPStatus
 
 from axes.models import AccessAttempt
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.sessions.models import Session
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.allowance import login_limits
 from msh.store.history import Actor
-from msh.store.operations.settings_log import record_access
+from msh.store.operations.settings_log import REFUSED, may_record_refusal, record_access
 
-from . import time_zone
+from . import error_pages, time_zone
 
 SEEN, SINCE, ADDRESS = "msh_seen", "msh_since", "msh_address"
 """Of a session: when a person last used it, when it began, from where."""
@@ -32,8 +36,11 @@ class Sessions:
         if not request.path.startswith(reverse("admin:index")):
             return self._get_response(request)
         leaving = _user_who_leaves(request)
+        logs_in = request.method == "POST" and request.path == reverse("admin:login")
+        if logs_in and (wait := login_limits.wait(_name(request), _address(request))):
+            return _too_many(wait)
         response = self._get_response(request)
-        if request.method == "POST" and request.path == reverse("admin:login"):
+        if logs_in:
             _record_login(request, response.status_code)
         elif leaving:
             record(request, leaving, "logged out")
@@ -47,12 +54,40 @@ def _user_who_leaves(request: HttpRequest) -> str:
     return request.user.get_username() if leaves else ""
 
 
+def _name(request: HttpRequest) -> str:
+    return request.POST.get("username", "").strip()[:LONGEST_NAME]
+
+
+def _address(request: HttpRequest) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def _too_many(wait: int) -> HttpResponse:
+    lines = (
+        "Too many log-ins were refused, from your address or under this name.",
+        f"Wait {wait} seconds, then try again.",
+    )
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    answer = error_pages.plain(status, "Log in later", lines, ("Log in", "admin:login"))
+    answer["Retry-After"] = str(wait)
+    return answer
+
+
 def _record_login(request: HttpRequest, status: int) -> None:
-    name = request.POST.get("username", "").strip()[:LONGEST_NAME]
+    """Anybody can have log-ins refused: beyond a few they are in the log only, which is counted and
+    goes, and not in the audit log, which is kept for years."""
+    name, address = _name(request), _address(request)
     if status == HTTPStatus.FOUND and request.user.is_authenticated:
+        login_limits.succeed(name, address)
         begin(request, "logged in")
     elif status == HTTPStatus.OK:
-        record(request, name, "refused: wrong name or password")
+        login_limits.fail(name, address)
+        if not name or not request.POST.get("password"):
+            return
+        if may_record_refusal(address):
+            record(request, name, REFUSED)
+        else:
+            login_limits.log(address)
     elif status == HTTPStatus.TOO_MANY_REQUESTS and _just_locked(request, name):
         record(request, name, "locked: too many wrong passwords")
 
@@ -71,6 +106,13 @@ def begin(request: HttpRequest, event: str) -> None:
     request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")
     time_zone.remember(request)
     record(request, request.user.get_username(), event)
+
+
+def end_sessions_of(user: AbstractBaseUser, keep: str | None = None) -> None:
+    """All but the one with the key `keep`."""
+    for row in Session.objects.exclude(session_key=keep).iterator():
+        if row.get_decoded().get(SESSION_KEY) == str(user.pk):
+            row.delete()
 
 
 def record(request: HttpRequest, name: str, event: str) -> None:

@@ -23,7 +23,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from msh.admin.framework import error_pages, sessions
 
 from . import second_factor
-from .gate import PASSED
+from .gate import DEVICE, PASSED, pass_by
 
 _SECRET = "msh_new_second_factor"  # noqa: S105  a name in the session
 _WRONG_CODES = "msh_wrong_codes"
@@ -54,7 +54,7 @@ def ask(request: HttpRequest) -> HttpResponse:
         if isinstance(checked, HttpResponse):
             return checked
         if checked:
-            request.session[PASSED] = checked
+            pass_by(request, user, checked)
             sessions.record(request, user.get_username(), f"second factor: {checked}")
             _warn_of_last_codes(request, user)
             return HttpResponseRedirect(_next(request))
@@ -136,7 +136,7 @@ def set_up(request: HttpRequest) -> HttpResponse:
         codes = second_factor.activate(user, request.session[_SECRET], form.cleaned_data["code"])
         if codes:
             del request.session[_SECRET]
-            request.session[PASSED] = "set up"
+            pass_by(request, user, "set up")
             sessions.record(request, user.get_username(), "second factor: set up")
             return _page(request, "codes", form, title="Recovery codes", codes=codes)
         form.add_error("code", _WRONG)
@@ -155,9 +155,9 @@ def _kept(request: HttpRequest, user: User) -> HttpResponse:
         if isinstance(checked, HttpResponse):
             return checked
         if checked:
-            second_factor.remove(user)
+            second_factor.remove(user, keep=request.session.session_key)
             sessions.record(request, user.get_username(), "second factor: removed")
-            del request.session[PASSED]
+            del request.session[PASSED], request.session[DEVICE]
             return HttpResponseRedirect(reverse("second_factor_set_up"))
     left = second_factor.recovery_codes_left(user)
     return _page(request, "kept", form, title="Second factor", left=left, optional=True)

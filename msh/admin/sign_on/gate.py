@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from django.contrib.auth import logout
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -9,8 +10,14 @@ from django.utils.http import urlencode
 
 from . import second_factor
 
-PASSED = "msh_second_factor"
-"""Of a session: how the second factor was shown."""
+PASSED, DEVICE = "msh_second_factor", "msh_second_factor_device"
+"""Of a session: how the second factor was shown, and of which device. What the identity provider
+has asked for is of none of ours."""
+
+
+def pass_by(request: HttpRequest, user: User, how: str) -> None:
+    request.session[PASSED] = how
+    request.session[DEVICE] = second_factor.device_of(user)
 
 
 class SecondFactor:
@@ -27,11 +34,20 @@ class SecondFactor:
         user: User | AnonymousUser = request.user
         if not request.path.startswith(reverse("admin:index")) or not user.is_authenticated:
             return None
+        if _is_of_another_device(request, user):
+            logout(request)
+            return _to("admin:login", request)
         if PASSED in request.session or request.path in _open_pages():
             return None
         if second_factor.has(user):
             return _to("second_factor", request)
         return _to("second_factor_set_up", request) if second_factor.must_have(user) else None
+
+
+def _is_of_another_device(request: HttpRequest, user: User) -> bool:
+    """It has passed a second factor that was reset since: whoever it is, has to log in again."""
+    device = request.session.get(DEVICE)
+    return device is not None and device != second_factor.device_of(user)
 
 
 def _open_pages() -> set[str]:

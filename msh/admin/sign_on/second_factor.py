@@ -23,6 +23,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from msh.admin.framework.sessions import end_sessions_of
 from partners import secrecy
 
 _SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
@@ -65,7 +66,14 @@ def must_have(user: User) -> bool:
 
 
 def has(user: User) -> bool:
-    return bool(_rows(user).filter(type=Authenticator.Type.TOTP).exists())
+    return device_of(user) is not None
+
+
+def device_of(user: User) -> int | None:
+    """What stands for the user's app until it is removed."""
+    rows = _rows(user).filter(type=Authenticator.Type.TOTP)
+    key: int | None = rows.values_list("pk", flat=True).first()
+    return key
 
 
 def recovery_codes_left(user: User) -> int:
@@ -150,8 +158,10 @@ def _counter_of(secret: str, code: str) -> int:
     return 0
 
 
-def remove(user: User) -> bool:
-    """Whether there was one."""
+def remove(user: User, keep: str | None = None) -> bool:
+    """Whether there was one. The user's sessions end, but the one with the key `keep`: whoever has
+    them could set up a device of his own."""
+    end_sessions_of(user, keep)
     return bool(_rows(user).delete()[0])
 
 

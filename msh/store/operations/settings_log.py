@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 from django.utils.text import capfirst
 
+from msh.allowance import group_of
 from msh.models import SettingChange
+from msh.store.clock import read_clock
 from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
 
@@ -119,6 +122,24 @@ def record_export(name: str, what: Mapping[str, object], actor: Actor) -> None:
         after=dict(what),
         reason=actor.reason,
     )
+
+
+REFUSED = "refused: wrong name or password"
+LATELY = timedelta(hours=1)
+OF_ADDRESS, OF_ALL = 5, 100
+"""Refused log-ins that are recorded within that time: of one address, and of all."""
+
+
+def may_record_refusal(address: str) -> bool:
+    """Whether this one is an entry of the audit log, which nobody may empty for a year."""
+    newest = SettingChange.objects.order_by("-pk").values_list("at", "kind", "after")
+    since = read_clock() - LATELY
+    refused = [
+        group_of(after["address"])
+        for at, kind, after in newest[: 2 * OF_ALL]
+        if kind == ACCESS and after["event"] == REFUSED and at > since
+    ]
+    return len(refused) < OF_ALL and refused.count(group_of(address)) < OF_ADDRESS
 
 
 def record_access(name: str, event: str, address: str, actor: Actor) -> None:

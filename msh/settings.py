@@ -31,6 +31,8 @@ MSH_DISK_WATERMARK = env.int("MSH_DISK_WATERMARK", default=256 * 1024 * 1024)
 MSH_STORE_LIMIT = env.int("MSH_STORE_LIMIT", default=0)  # bytes of the database; 0: no limit
 MSH_STUCK_AFTER = env.int("MSH_STUCK_AFTER", default=3600)
 """Seconds that a message may wait, its link not being suspended, before an operator is called."""
+MSH_CALLABLES = env.list("MSH_CALLABLES", default=[])
+"""Prefixes of the dotted paths of functions that may be named. Empty: any but Python's own."""
 MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
 """Dotted path of the callable for messages that no other consumer takes: `manage.py prepare` keeps
 the consumer "default" in step with it. Empty: as the console says."""

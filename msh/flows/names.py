@@ -3,7 +3,19 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from django.conf import settings
+
 _ALL = "*"
+_LARGEST_ID, _LARGEST_ATTEMPT = 2**63 - 1, 2**31 - 1
+"""Of the columns. Who can write to Redis may name what he likes."""
+
+
+def _id(text: str, largest: int = _LARGEST_ID) -> int:
+    """Raises ValueError for what no row has."""
+    number = int(text)
+    if not 0 <= number <= largest:
+        raise ValueError(f"{text} is no id")
+    return number
 
 
 class Promise(NamedTuple):
@@ -20,9 +32,12 @@ class Promise(NamedTuple):
 
     @classmethod
     def of_token(cls, token: str) -> Self:
-        """Raises ValueError."""
-        partner_id, key, attempt, deadline = token[1:].split(":")
-        return cls(int(partner_id), int(key), int(attempt), float(deadline))
+        """Raises ValueError, also for a deadline that no POST of ours has."""
+        partner_id, key, attempt, text = token[1:].split(":")
+        deadline = float(text)
+        if not 0 < deadline <= settings.MSH_HTTP_DEADLINE:  # false for nan
+            raise ValueError(f"a POST has no deadline of {text} s")
+        return cls(_id(partner_id), _id(key), _id(attempt, _LARGEST_ATTEMPT), deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +81,9 @@ class Names:
         """What cannot be read may mean anything, and so everything."""
         try:
             names = token.decode().split()
-            links = frozenset(int(name[1:]) for name in names if name[0] == "l")
-            signals = frozenset(int(name[1:]) for name in names if name[0] == "s")
-            flights = frozenset(int(name[1:]) for name in names if name[0] == "f")
+            links = frozenset(_id(name[1:]) for name in names if name[0] == "l")
+            signals = frozenset(_id(name[1:]) for name in names if name[0] == "s")
+            flights = frozenset(_id(name[1:]) for name in names if name[0] == "f")
             promised = frozenset(Promise.of_token(name) for name in names if name[0] == "p")
         except ValueError:
             return cls(all=True)

@@ -16,7 +16,7 @@ from msh.protocol.alerts.severity import Severity
 from msh.protocol.vocabulary import utc_text
 from partners import secrecy
 
-from .consumer import can_be_posted_to
+from .consumer import why_not_posted_to
 from .incident import Channel
 
 if TYPE_CHECKING:
@@ -197,10 +197,8 @@ class AlertRecipient(models.Model):
     def post_to(self, url: str) -> None:
         """Set the address. Refuses with ValidationError what cannot be posted to, without showing
         it: the path of a chat's URL is its secret."""
-        if url and not can_be_posted_to(url):
-            raise ValidationError(
-                "This is not a URL to POST to. Enter https://host/path.", code="url"
-            )
+        if url and (why := why_not_posted_to(url)):
+            raise ValidationError(why, code="url")
         self.url_secret = secrecy.encrypt(url) if url else ""
         self.host = shown_host(url)
 

@@ -8,11 +8,12 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
-from django.utils.module_loading import import_string
 
 from msh.protocol.kinds import OnFailure
-from msh.protocol.uri import origin
+from msh.protocol.uri import is_link_local, origin
 from partners import secrecy
+
+from . import callables
 
 if TYPE_CHECKING:
     from msh.protocol.delivery.events import Policy
@@ -38,7 +39,9 @@ def _bounded(
 
 def check_callable(path: str) -> None:
     try:
-        found = import_string(path)
+        found = callables.load(path)
+    except callables.NotAllowed as problem:
+        raise ValidationError(str(problem), code="path") from None
     except Exception as problem:  # noqa: BLE001  importing it runs the application's code
         raise ValidationError(
             f"{path} cannot be imported ({problem}). Enter package.module.function.", code="path"
@@ -47,17 +50,25 @@ def check_callable(path: str) -> None:
         raise ValidationError(f"{path} is not a function.", code="path")
 
 
-def can_be_posted_to(url: str) -> bool:
+def why_not_posted_to(url: str) -> str:
+    """A sentence, which does not repeat the URL; empty if something can be posted there."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        return False
+        usable = False
+    if not usable:
+        return "This is not a URL to POST to. Enter https://host/path."
+    if "@" in parts.netloc:
+        return "The URL contains credentials: enter them in the field of the secret instead."
+    if is_link_local(parts.hostname or ""):
+        return "The URL has a link-local address, which no other host has."
+    return ""
 
 
 def check_url(url: str) -> None:
-    if not can_be_posted_to(url):
-        raise ValidationError(f"{url} is not a URL to POST to. Enter http://host/path.", code="url")
+    if why := why_not_posted_to(url):
+        raise ValidationError(why, code="url")
 
 
 class Consumer(models.Model):
@@ -189,7 +200,7 @@ class Consumer(models.Model):
 
     def function(self) -> Callable[[Any], object]:
         """The in-process consumer. Raises ImportError, naming the path, if there is none."""
-        return import_string(self.path)  # type: ignore[no-any-return]
+        return callables.load(self.path)
 
     def show(self, authorization: str) -> None:
         self.secret = secrecy.encrypt(authorization) if authorization else ""

@@ -1,5 +1,6 @@
 """URIs of MSHs: which ones we take, and when two are the same (D16, D56)."""
 
+import ipaddress
 import re
 from functools import lru_cache
 
@@ -55,6 +56,24 @@ def host_of(uri: str) -> str:
     return match["host"].lower().strip("[]") if match else ""
 
 
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_link_local(address: str) -> bool:
+    """Whether it is an IP address that only this host and its link know, in whatever form, such as
+    that at which a cloud tells a machine its credentials. A host name is none."""
+    try:
+        ip = ipaddress.ip_address(address.strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        ip = inner or ip
+    return ip.is_link_local
+
+
 def require_usable(uri: str) -> None:
     """Refuse with ValueError, a sentence, what cannot name or address an MSH."""
     if problem := _problem(uri):
@@ -84,6 +103,8 @@ def _http_problem(match: re.Match[str]) -> str:
         return "contains a user name: give it as the partner's credential instead."
     if "#" in (match["rest"] or ""):
         return "has a fragment (#...), which is never sent: leave it out."
+    if is_link_local(match["host"]):
+        return "has a link-local address, which no other host has: enter the partner's own."
     if match["port"] and not 1 <= int(match["port"]) <= 65_535:
         return "has a port outside 1 to 65535."
     return ""

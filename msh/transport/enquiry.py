@@ -8,7 +8,7 @@ import aiohttp
 
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
-from msh.transport.http import encoding_of, one_line
+from msh.transport.http import Connector, encoding_of, one_line
 
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
@@ -53,7 +53,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
             aiohttp.ClientSession(
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=None),  # one for all of them is above
-                connector=aiohttp.TCPConnector(limit=AT_ONCE),
+                connector=Connector(limit=AT_ONCE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # `decoded` bounds what it becomes
             ) as session,

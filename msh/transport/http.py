@@ -9,6 +9,7 @@ written is never written a second time: a copy earlier than the wait would break
 import asyncio
 import select
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp import payload
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp.abc import AbstractStreamWriter, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
@@ -36,6 +37,7 @@ from msh.protocol.attempt import (
     outcome_of,
     shortened,
 )
+from msh.protocol.uri import is_link_local
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
 from msh.transport.job import Job
@@ -69,7 +71,21 @@ _partner_id: ContextVar[int] = ContextVar("partner_id")
 """To whom a task sends."""
 
 
-class _Connector(aiohttp.TCPConnector):
+class Connector(aiohttp.TCPConnector):
+    """Connects to no link-local address, whatever name led there: what is posted, and what comes
+    back, is shown to whoever has set the address."""
+
+    async def _resolve_host(
+        self, host: str, port: int, traces: Sequence[Trace] | None = None
+    ) -> list[ResolveResult]:
+        found = await super()._resolve_host(host, port, traces)
+        allowed = [one for one in found if not is_link_local(one["host"])]
+        if found and not allowed:
+            raise OSError(f"{found[0]['host']} is a link-local address")
+        return allowed
+
+
+class _Connector(Connector):
     """Takes the connection that carried the last POST to the same partner, so that one process of
     the other side serves a pair; else the one that was used last."""
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
+from msh.protocol.uri import is_link_local
 from msh.transport.http import one_line
 
 DETAIL_LIMIT = 300  # characters
@@ -31,7 +32,7 @@ def walk(host: str, port: int, deadline: float, *, tls: bool) -> list[Step]:
     failed."""
     began = time.monotonic()
     try:
-        connection = socket.create_connection((host, port), deadline)
+        connection = _connect(host, port, deadline)
     except (OSError, ValueError) as error:
         return [Step("TCP", went=False, detail=_why(error))]
     with connection:
@@ -40,8 +41,18 @@ def walk(host: str, port: int, deadline: float, *, tls: bool) -> list[Step]:
         open_way = Step("TCP", went=True, detail=f"connected to {address} port {port} in {took} ms")
         if not tls:
             return [open_way]
-        again = lambda: socket.create_connection((host, port), deadline)  # noqa: E731
+        again = lambda: _connect(host, port, deadline)  # noqa: E731
         return [open_way, _shake_hands(connection, host, again)]
+
+
+def _connect(host: str, port: int, deadline: float) -> socket.socket:
+    """As POSTs are: to no link-local address. `host` may have several others."""
+    connection = socket.create_connection((host, port), deadline)
+    address, *_ = connection.getpeername()
+    if is_link_local(address):
+        connection.close()
+        raise OSError(f"{address} is a link-local address")
+    return connection
 
 
 def walk_to(url: str, deadline: float) -> list[Step]:

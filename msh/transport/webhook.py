@@ -6,7 +6,7 @@ import aiohttp
 
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
-from msh.transport.http import encoding_of, one_line
+from msh.transport.http import Connector, encoding_of, one_line
 
 DETAIL_LIMIT = 300  # characters
 READ = 1024  # bytes at the start of an answer
@@ -30,7 +30,10 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> s
     try:
         async with (
             aiohttp.ClientSession(
-                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+                connector=Connector(),
+                timeout=timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             ) as session,
             session.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):

@@ -7,11 +7,10 @@ is called outside any transaction. What it raises means that it does not know (0
 import logging
 
 from django.db import transaction
-from django.utils.module_loading import import_string
 
 from msh.flows import application
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import Delivery
+from msh.models import Delivery, callables
 from msh.protocol.delivery.events import OutcomeKept, ResolverAnswered, ResolverVerdict
 from msh.protocol.kinds import DeliveryState
 from msh.store.delivery import deliveries
@@ -35,7 +34,7 @@ def ask(key: int, attempt: int) -> None:
 
 def _answer(delivery: Delivery) -> tuple[ResolverVerdict, str]:
     try:
-        answer = import_string(delivery.consumer.resolver)(delivery)
+        answer = callables.load(delivery.consumer.resolver)(delivery)
         return ResolverVerdict(answer), ""
     except application.ERRORS as error:
         problem = f"the resolver raised {application.reason_of(error)}"

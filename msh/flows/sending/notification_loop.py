@@ -14,13 +14,12 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.utils.module_loading import import_string
 
 from msh.faults import CrashPoint, reach
 from msh.flows import application
 from msh.flows.application_loop import ApplicationLoop
 from msh.flows.wake_up import WakeUp
-from msh.models import PartyEvent
+from msh.models import PartyEvent, callables
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
 from msh.store.sending import party_events
@@ -105,7 +104,7 @@ def _notify(key: int, handler: str) -> bool:
             if event is None:
                 return False
             application.allow_idle(LEASE)
-            import_string(handler)(event)
+            callables.load(handler)(event)
             application.require_commit()
             party_events.mark_delivered(event)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)

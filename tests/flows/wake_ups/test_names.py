@@ -259,3 +259,27 @@ def test_a_named_link_without_a_place_is_left_to_the_poll_that_finds_one(
     assert loop.take(Finished(job, byhand.TRANSMITTED)), "a reason to poll"
     loop.round(EVERYTHING)
     assert [job.partner_id for job in taken(loop)] == [world.there.pk]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "p1:2:3:nan",
+        "p1:2:3:inf",
+        "p1:2:3:-inf",
+        "p1:2:3:1e9",
+        "p1:2:3:0",
+        "p1:2:3:-1.0",
+        "p1:2:99999999999:5.0",
+        f"p{2**63}:2:3:5.0",
+        f"p1:{2**63}:3:5.0",
+        "p-1:2:3:5.0",
+        f"l{2**63}",
+        "s-5",
+        "f99999999999999999999",
+    ],
+)
+def test_what_no_worker_of_ours_writes_is_no_name(token: str) -> None:
+    """Who can write to Redis may not have a POST without a deadline, or statements that fail."""
+    names = Names.of_token(token.encode())
+    assert names == Names(all=True)

@@ -10,7 +10,6 @@ import ipaddress
 import logging
 import signal
 import socket
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,18 +21,21 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
+from django.db.models import Q
 
 from msh import processes, stopping, wire
-from msh.allowance import REMEMBERED, AddressAllowance, group_of, guesses
+from msh.allowance import Limited, guesses
 from msh.certificates import ServerCertificate
+from msh.flows.receiving.answer import TAKEN as TAKEN_STATUS
 from msh.flows.receiving.answer import Answer
+from msh.flows.receiving.bounces import note_automatic_reply, take_report
 from msh.flows.receiving.dialects import receiver_of
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
 from msh.store.receiving.refusals import note_refused
 from msh.store.receiving.senders import find_sender_by_login, is_known_login
-from partners.models import Partner, our_identity
+from partners.models import OwnIdentity, Partner, our_identity
 
 from .bounds import Bounds, Limits
 from .session import MailEnvelope, Server, peer_of
@@ -51,6 +53,8 @@ REASON_LIMIT = 200  # characters
 
 TAKEN = "250 2.0.0 Message accepted"
 OK = "250 OK"
+NOBODY = "<>"
+"""The sender of a mail that nobody may answer, as aiosmtpd gives it."""
 STRANGER = "550 5.7.1 Sender not authorized: authenticate first, or have your network allowed"
 TOO_MANY_GUESSES = "454 4.7.0 Too many failed authentications from your address"
 _REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.1"}
@@ -92,8 +96,7 @@ class Handler:
     def __init__(self, threads: ThreadPoolExecutor, limits: Limits | None = None) -> None:
         self._threads = threads
         self.bounds = Bounds(limits or default_limits())
-        self._lines = AddressAllowance(burst=20, refill=1 / 60)
-        self._unlogged: Counter[str] = Counter()
+        self._lines = Limited(logger)
 
     async def auth_PLAIN(self, server: Server, args: list[str]) -> AuthResult:  # noqa: N802
         return await self._known(server, await server.auth_PLAIN(server, args))
@@ -109,13 +112,16 @@ class Handler:
         address: str,
         options: list[str],
     ) -> str:
-        if session.authenticated:
+        envelope.only_reports = address == NOBODY and not session.authenticated
+        if envelope.only_reports:
+            candidates = await self._in_thread(_reported_to, peer_of(session))
+        elif session.authenticated:
             candidates = await self._in_thread(_by_login, session.auth_data, peer_of(session))
         else:
             candidates = await self._in_thread(_senders, address, peer_of(session))
         if not candidates:
             return STRANGER
-        if len(candidates) == 1:
+        if len(candidates) == 1 and not envelope.only_reports:
             server.know(candidates[0])
         envelope.candidates = candidates
         envelope.mail_from = address
@@ -130,7 +136,12 @@ class Handler:
         address: str,
         options: list[str],
     ) -> str:
-        partner = await self._in_thread(_recipient, envelope.candidates, address)
+        found = await self._in_thread(_recipients, envelope.candidates, address)
+        if found and envelope.only_reports:
+            envelope.candidates = found
+            envelope.rcpt_tos.append(address)
+            return OK
+        partner = found[0] if found else None
         if partner is None:
             return "550 5.1.1 Recipient unknown for this sender"
         if envelope.partner not in (None, partner):
@@ -143,9 +154,8 @@ class Handler:
     async def handle_DATA(  # noqa: N802
         self, server: Server, session: Session, envelope: MailEnvelope
     ) -> str:
-        partner, mail = envelope.partner, envelope.content
         try:
-            answer = await self._in_thread(_take, partner, mail)
+            answer = await self._in_thread(_take, envelope)
         except Unreadable as refusal:
             server.is_noted = refusal.noted
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
@@ -174,18 +184,7 @@ class Handler:
             logger.warning("a refused mail of %s is not counted: %s", server.partner, error)
 
     def log_refusal(self, client: str, reply: str, error: Exception | None = None) -> None:
-        """What one client is refused without end is counted in the next line."""
-        group = group_of(client)
-        if self._lines.wait(client):
-            if len(self._unlogged) < REMEMBERED:
-                self._unlogged[group] += 1
-            return
-        self._lines.spend(client)
-        more = self._unlogged.pop(group, 0)
-        before = f" ({more} more before)" if more else ""
-        logger.warning(
-            "mail from %s refused: %s%s", client or "a client", reply, before, exc_info=error
-        )
+        self._lines.warning(client, f"mail refused: {reply}", error)
 
     async def _known(self, server: Server, shown: AuthResult) -> AuthResult:
         """aiosmtpd has read what was shown; whose is it? Each mail asks again: the password may be
@@ -232,18 +231,53 @@ def _senders(address: str, client: str) -> list[Partner]:
     return [one for one in named if one.is_shown_by(client)]
 
 
-def _recipient(candidates: list[Partner], address: str) -> Partner | None:
-    """The candidate to which we are this address, for messages or for Errors."""
+def _reported_to(client: str) -> list[Partner]:
+    """Who may be reported about by a mail host at this address: partners that we reach by mail, of
+    whose networks it is, or all of them if it is the host that takes our mail."""
+    by_mail = (
+        Q(uri__startswith="mailto:")
+        | Q(address__startswith="mailto:")
+        | Q(error_address__startswith="mailto:")
+    )
+    partners = list(Partner.objects.filter(by_mail))
+    if client in _addresses_of(settings.EMAIL_HOST):
+        return partners
+    return [one for one in partners if one.is_shown_by(client)]
+
+
+def _addresses_of(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return set()
+
+
+def _recipients(candidates: list[Partner], address: str) -> list[Partner]:
+    """The candidates to which we are this address, for messages or for Errors."""
     to, identity = normalised(f"mailto:{address}"), our_identity()
-    for partner in candidates:
-        ours = partner.our_uri or identity.uri
-        if to in {normalised(ours), normalised(identity.error_uri_for(ours))}:
-            return partner
-    return None
+    return [one for one in candidates if to in _addresses_to(one, identity)]
 
 
-def _take(partner: Partner, mail: bytes) -> Answer:
-    """What is to be sent about it is committed on return."""
+def _addresses_to(partner: Partner, identity: OwnIdentity) -> set[str]:
+    ours = partner.our_uri or identity.uri
+    return {normalised(ours), normalised(identity.error_uri_for(ours))}
+
+
+def _take(envelope: MailEnvelope) -> Answer:
+    """What is to be sent about it is committed on return. A report or an automatic reply is never
+    answered (RFC 3834)."""
+    partner, mail = envelope.partner, bytes(envelope.content or b"")
+    concerned = [partner] if partner else envelope.candidates
+    if report := wire.delivery_report(mail):
+        take_report(concerned, report)
+        return Answer(TAKEN_STATUS, "delivery report")
+    if partner is None or wire.is_automatic(mail):
+        note_automatic_reply(concerned, "no delivery report" if partner is None else "")
+        return Answer(TAKEN_STATUS, "automatic reply, nothing was done")
+    return _receive(partner, mail)
+
+
+def _receive(partner: Partner, mail: bytes) -> Answer:
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
         raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)

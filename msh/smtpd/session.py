@@ -20,12 +20,14 @@ STEP = 64 * 1024
 
 
 class MailEnvelope(Envelope):
-    """`candidates` may have sent the mail, `partner` has: the one that we are the recipient to."""
+    """`candidates` may have sent the mail, `partner` has: the one that we are the recipient to. A
+    mail that only reports of others, from no address, is of a mail host: it has no partner."""
 
     def __init__(self) -> None:
         super().__init__()
         self.candidates: list[Partner] = []
         self.partner: Partner | None = None
+        self.only_reports = False
 
 
 class Server(SMTP):

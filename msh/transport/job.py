@@ -44,6 +44,8 @@ class Job:
     )
     headers: tuple[tuple[str, str], ...] = ()
     answer_limit: int = 0
+    message_id: str = ""
+    """What a mail is about: a mail host that returns it says so."""
     lapse: Lapse | None = None
     """If set, as `not_after`, but it may still change."""
 

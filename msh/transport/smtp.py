@@ -20,6 +20,7 @@ from django.conf import settings
 
 from msh.faults import reach
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.mail import about_header
 from msh.protocol.uri import mail_address
 from msh.transport.http import DETAIL_LIMIT, one_line
 from msh.transport.job import Job
@@ -179,6 +180,7 @@ class _Transaction:
             "Subject: ebXML\r\n"
             f"Date: {formatdate(usegmt=True)}\r\n"
             f"Message-ID: {make_msgid(domain=domain)}\r\n"
+            f"{about_header(self._job.message_id)}"
             "MIME-Version: 1.0\r\n"
             f"Content-Type: {self._job.content_type}\r\n"
             f"{encoding}{own}\r\n"

@@ -1,5 +1,6 @@
 """Message to bytes and back. What flows call; one dialect, ebXML message header 0.21C."""
 
+from .bounce import DeliveryReport, delivery_report, is_automatic
 from .display import as_text, indented
 from .mail import in_lines, package_of
 from .mime import new_boundary, part_content
@@ -18,6 +19,7 @@ from .trp.fields import locate
 __all__ = [
     "HEADER_LIMIT",
     "NATIVE_TYPE",
+    "DeliveryReport",
     "as_text",
     "ascii_type",
     "check_names",
@@ -27,8 +29,10 @@ __all__ = [
     "compose_routed_head",
     "compose_signal",
     "content_type",
+    "delivery_report",
     "in_lines",
     "indented",
+    "is_automatic",
     "locate",
     "manifest_of",
     "new_boundary",

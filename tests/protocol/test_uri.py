@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msh.protocol.uri import URI_LIMIT, host_of, mail_address, normalised, origin, require_usable
+from msh.protocol.uri import (
+    URI_LIMIT,
+    host_of,
+    is_link_local,
+    mail_address,
+    normalised,
+    origin,
+    require_usable,
+)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +136,27 @@ def test_origin_is_who_is_shown_what_goes_there(uri: str, expected: str) -> None
 )
 def test_host_of(text: str, host: str) -> None:
     assert host_of(text) == host
+
+
+@pytest.mark.parametrize(
+    ("host", "link_local"),
+    [
+        ("169.254.169.254", True),
+        ("[fe80::1]", True),
+        ("::ffff:169.254.169.254", True),
+        ("64:ff9b::a9fe:a9fe", True),
+        ("2002:a9fe:a9fe::1", True),
+        ("64:ff9b::a00:1", False),
+        ("10.0.0.1", False),
+        ("2001:db8::1", False),
+        ("host.example", False),
+    ],
+)
+def test_link_local_addresses_in_any_form(host: str, link_local: bool) -> None:
+    assert is_link_local(host) is link_local
+
+
+@pytest.mark.parametrize("address", ["http://169.254.169.254/x", "http://[fe80::1]:80/"])
+def test_uri_with_a_link_local_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="link-local"):
+        require_usable(address)

@@ -201,7 +201,7 @@ def test_what_a_partner_is_refused_by_any_command_is_an_event_of_its_link(
     assert replies[-1][0] == code
     event, detail, _ = refused()[-1]
     assert (event, detail) == ("MailRefused", f"{code} {replies[-1][1].decode()}")
-    assert f"mail from 127.0.0.1 refused: {detail}" in caplog.text
+    assert f"from 127.0.0.1: mail refused: {detail}" in caplog.text
 
 
 def test_what_a_stranger_is_refused_is_logged_and_limited_in_rate(

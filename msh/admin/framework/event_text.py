@@ -61,6 +61,7 @@ _OUT = {
     "ConversationStarted": "The last number of its conversation was set",
     "LastNumberSet": "The last number of its conversation was set",
     "DeliveryFailure": "The next MSH did not accept it",
+    "MailBounced": "A mail host reported on the mail that carried it",
 }
 _IN = {
     "MessageArrived": "Received and stored",
@@ -117,6 +118,8 @@ _IN = {
     "ConversationStarted": "The last number of its conversation was set",
     "MessageOfNoAgreement": "Refused: no agreement covers it",
     "RequestRefused": "A request was refused; it was no message",
+    "MailBounced": "A mail host reported on a mail of ours",
+    "AutomaticReplyReceived": "An automatic reply came by mail; nothing was done",
     "MailRefused": "A mail was refused; it was no message",
     "RefusalsNotNoted": "Requests or mails were refused too often to list each",
     "RefusalsNotAnswered": "Refused too often: the partner was asked to come later",

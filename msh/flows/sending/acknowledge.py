@@ -216,4 +216,5 @@ def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
         sender=partner.our_uri or identity.uri,
         crash_points=SIGNAL_CRASH_POINTS,
         headers=dialect_named(row.dialect).headers,
+        message_id=row.ref_to_message_id,
     )

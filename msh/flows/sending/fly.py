@@ -189,6 +189,7 @@ def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
         sender=partner.our_uri or identity.uri,
         headers=dialect.headers_of(row),
         answer_limit=_answer_limit(row),
+        message_id=row.message_id,
     )
 
 

@@ -197,6 +197,7 @@ def _job_of(row: CopyRow, body: bytes, deadline: float, attempt: int | None) -> 
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
         sender=partner.our_uri or row.identity.uri,
+        message_id=row.message_id,
     )
 
 
@@ -219,6 +220,7 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
         deadline=deadline,
         not_after=time.monotonic() + grace(deadline),
         sender=partner.our_uri or row.identity.uri,
+        message_id=row.message_id,
         headers=dialect.headers_of(row),
         answer_limit=ANSWER_LIMIT,
     )

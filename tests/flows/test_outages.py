@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from msh.flows.operations import change_link
+from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.answered import hear
-from msh.models import Attempt, Flight, Incident, OutboundMessage
+from msh.models import Attempt, Flight, History, Incident, OutboundMessage
 from msh.protocol.attempt import AttemptResult, outcome_of
 from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.flight.gate import REFUSALS
@@ -19,6 +20,7 @@ from msh.transport.job import Job
 from msh.wire.dialect import EBMS2
 from msh.wire.ebms2.soap import compose_fault
 from partners.setup import apply
+from tests.peer.ebms2 import acknowledgment
 
 from .byhand import TRANSMITTED
 from .flying import BUSY, REFUSED, SILENT, Sky, make_sky
@@ -335,3 +337,114 @@ def test_refusals_with_different_codes_stop_nothing() -> None:
         status = (400, 413, 422)[number % 3]
         sky.end(job, replace(REFUSED, status=status))
     assert sky.link.state == "idle"
+
+
+@pytest.mark.requirement("EB-091")
+@pytest.mark.parametrize("retries", [0, 2])
+def test_the_cause_of_a_silence_reaches_incident_and_advice(retries: int) -> None:
+    sky = make_sky(retries=retries)
+    message = sky.submit()
+    why = "Certificate not trusted: certificate has expired (them.example:443)"
+    while sky.link.state != "suspended":
+        end_all(sky, replace(SILENT, detail=why))
+        sky.let_pass(61)
+    assert why in Incident.objects.get(partner=sky.partner).detail
+    said = explanation_of(message.pk)
+    assert why in said
+    assert "this host must trust its CA" in said
+
+
+@pytest.mark.requirement("EB-082")
+def test_the_cause_stands_in_the_incident_of_a_message_that_failed() -> None:
+    sky = make_sky(retries=0)
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job, BUSY)
+    sky.let_pass(61)
+    sky.poll()
+    assert sky.state(message) == "failed"
+    detail = Incident.objects.get(partner=sky.partner).detail
+    assert detail.endswith("no Acknowledgement after 1 attempt, the last: Internal Server Error")
+
+
+@pytest.mark.requirement("EB-056", "EB-057", "EB-058")
+def test_every_error_of_a_list_is_noted_and_the_first_explains_the_failure() -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job)
+    first = ErrorReport(ErrorCode.UNKNOWN, Severity.HARD_ERROR, "/x", "no such action", None, "302")
+    first = replace(first, code_context="urn:example:errors")
+    second = ErrorReport(ErrorCode.INCONSISTENT, Severity.HARD_ERROR, "/y", "no such role", None)
+    third = replace(second, location="/z", description="no such service")
+    sky.answer(message, first, second, third, acknowledged=False)
+
+    rows = History.objects.filter(message_id=message.message_id, event="ErrorReceived")
+    noted = " | ".join(rows.values_list("detail", flat=True))
+    for said in (
+        "302: no such action (at /x, code of urn:example:errors)",
+        "Inconsistent: no such role (at /y)",
+        "Inconsistent: no such service (at /z)",
+    ):
+        assert said in noted
+    explained = explanation_of(message.pk)
+    assert "302: no such action (at /x, code of urn:example:errors). Last answer:" in explained
+    assert len([kind for kind, _ in sky.events(message) if kind == "failed"]) == 1
+
+
+@pytest.mark.requirement("EB-069")
+@pytest.mark.parametrize("kind", ["", "application/soap+xml; charset=utf-8", "text/plain"])
+def test_an_acknowledgment_of_unclear_type_is_read(kind: str) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    signal = acknowledgment(message.message_id).but(
+        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
+    )
+    sky.end(job, replace(TRANSMITTED, answer=(kind, signal.body)))
+    assert sky.state(message) == "acknowledged"
+
+
+@pytest.mark.requirement("EB-071")
+@pytest.mark.parametrize("body", [b"<html>welcome</html>", b"ok", b"<S:Envelope/>", b"\x00\xff"])
+def test_an_answer_that_is_not_read_is_mentioned(body: bytes) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job, replace(TRANSMITTED, detail="200 OK", status=200, answer=("text/odd", body)))
+    assert sky.state(message) == "waiting"
+    said = f"200 OK, answer of {len(body)} bytes, text/odd: not read"
+    assert Attempt.objects.get(message=message).detail == said
+
+
+@pytest.mark.requirement("EB-067")
+def test_a_fault_inside_a_package_is_read() -> None:
+    """JAX-WS wraps a Fault as it wraps anything else."""
+    sky = make_sky()
+    for code, state in ((FaultCode.SERVER, "waiting"), (FaultCode.CLIENT, "failed")):
+        message = sky.submit()
+        (job,) = sky.poll()
+        _, fault = compose_fault(code, "who knows")
+        head = b"--edge\r\nContent-Type: text/xml; charset=UTF-8\r\nContent-ID: <root>\r\n\r\n"
+        package = head + fault + b"\r\n--edge--\r\n"
+        kind = 'multipart/related; boundary="edge"; type="text/xml"; start="<root>"'
+        sky.end(job, AttemptResult(outcome_of(500), status=500, answer=(kind, package)))
+        assert sky.state(message) == state
+        assert Attempt.objects.get(message=message).detail == f"SOAP Fault {code}: who knows"
+
+
+@pytest.mark.requirement("EB-087")
+@pytest.mark.parametrize("ends", ["500", "silence", "error"])
+def test_an_acknowledgment_that_comes_before_the_answer_is_final(ends: str) -> None:
+    sky = make_sky()
+    message = sky.submit()
+    (job,) = sky.poll()
+    assert sky.answer(message)
+    if ends == "error":
+        sky.end(job, replace(TRANSMITTED, answer=("text/xml", b"<S:Envelope/>")))
+    else:
+        sky.end(job, BUSY if ends == "500" else replace(SILENT, body_sent=True))
+    sky.let_pass(3600)
+    assert sky.poll() == []
+    assert sky.state(message) == "acknowledged"
+    assert not Incident.objects.filter(partner=sky.partner).exists()

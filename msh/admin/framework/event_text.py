@@ -155,6 +155,8 @@ ATTEMPTS = {
     NOT_RECORDED: "may have been sent; its end was not recorded",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
+_STATUS = re.compile(r"[0-9]{3}\b|SOAP Fault ")
+"""In the words of an attempt that somebody has answered."""
 _DUPLICATE = "duplicate: "
 _EARLY_WARNING = "early warning: "
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -201,7 +203,10 @@ def _numbered(moment: Moment, what: str, number: str) -> str:
         return f"Attempt {number} to deliver it started"
     copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
     last = int(number)
-    return f"{copies.format(last - moment.times + 1, last)} {ATTEMPTS[moment.to_state]}"
+    ended = ATTEMPTS[moment.to_state]
+    if moment.to_state == "failed" and _STATUS.match(moment.detail):
+        ended = "answered with an error"
+    return f"{copies.format(last - moment.times + 1, last)} {ended}"
 
 
 def _sentence(moment: Moment) -> tuple[str, str]:

@@ -304,6 +304,7 @@ def _report(error: Error) -> ErrorReport:
         location=error.location,
         description=error.description,
         code_text="" if known else error.code,
+        code_context="" if error.code_context == ERROR_CONTEXT else error.code_context,
     )
 
 

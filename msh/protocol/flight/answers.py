@@ -16,11 +16,11 @@ from .value import Flight, FlightState
 def events_of(
     message_id: str, reports: Sequence[ErrorReport], *, acknowledged: bool
 ) -> tuple[on.ErrorReceived | on.AckReceived, ...]:
-    """What an answer to a message means: its warnings, and then one Error or the Acknowledgment.
-    An Error beside an Acknowledgment wins (EB-060)."""
+    """What an answer to a message means: its warnings, and then its Errors or the Acknowledgment.
+    An Error beside an Acknowledgment wins (EB-060); the first decides, the others are noted."""
     warnings = [one for one in reports if one.severity is Severity.WARNING]
     errors = [one for one in reports if one.severity is not Severity.WARNING]
-    events = [on.ErrorReceived(message_id, one) for one in (*warnings, *errors[:1])]
+    events = [on.ErrorReceived(message_id, one) for one in (*warnings, *errors)]
     if acknowledged and not errors:
         return (*events, on.AckReceived(message_id))
     return tuple(events)
@@ -115,4 +115,7 @@ def _code(report: ErrorReport) -> str:
 
 
 def _text(report: ErrorReport) -> str:
-    return f"{report.description} (at {report.location})" if report.location else report.description
+    at = f"at {report.location}" if report.location else ""
+    of = f"code of {report.code_context}" if report.code_context else ""
+    where = ", ".join(filter(None, (at, of)))
+    return f"{report.description} ({where})" if where else report.description

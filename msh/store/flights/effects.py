@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from msh.protocol import effects as do
 from msh.protocol.flight.gate import MessageUnreached
+from msh.protocol.kinds import IncidentKind
 from msh.store import incidents
+from msh.store.engine import run
 from msh.store.history import SYSTEM, Actor
 from msh.store.sending import message_sql, party_events
 
@@ -29,6 +31,13 @@ def detail_of(effects: Iterable[object]) -> str:
             case do.NotifyFromParty() | do.ReportUnreachable():
                 return effect.detail
     return ""
+
+
+def with_last_words(key: int, detail: str) -> str:
+    """What the last attempt failed with, behind a sentence that says only how often: the cause is
+    what an operator needs. `key` is the row id of the message."""
+    (rows,) = run(flight_sql.LAST_FAILURE(key=key))
+    return f"{detail}, the last: {rows[0].detail}" if rows and rows[0].detail else detail
 
 
 def _end(flights: "Flights", one: LockedFlight, state: str, outcome: str = "") -> None:
@@ -72,13 +81,11 @@ def _open_incident(
     flights: "Flights", one: LockedFlight, effect: do.OpenIncident, event: str, actor: Actor
 ) -> None:
     partner_id, message_id = one.row.partner_id, one.row.message_id
-    flights.add(
-        incidents.open_incident(
-            incidents.NewIncident(
-                partner_id, "out", effect.kind, message_id, effect.detail, flights.now
-            )
-        )
-    )
+    detail = effect.detail
+    if effect.kind is IncidentKind.RETRIES_SPENT:
+        detail = with_last_words(one.key, detail)
+    new = incidents.NewIncident(partner_id, "out", effect.kind, message_id, detail, flights.now)
+    flights.add(incidents.open_incident(new))
 
 
 def _resolve_incidents(
@@ -121,7 +128,8 @@ def _transmit(
 def _report_unreachable(
     flights: "Flights", one: LockedFlight, effect: do.ReportUnreachable, event: str, actor: Actor
 ) -> None:
-    unreached = MessageUnreached(effect.message_id, effect.detail)
+    detail = with_last_words(one.key, effect.detail)
+    unreached = MessageUnreached(effect.message_id, detail)
     flights.step_gate(one.row.partner_id, unreached)
 
 

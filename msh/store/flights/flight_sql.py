@@ -4,7 +4,7 @@ from msh.store.engine import Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
 
-from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy, FoundFlight
+from .rows import Candidate, ClockAndFlights, FlightRow, FlyingCopy, FoundFlight, LastFailure
 
 # Asked with the poll of links: where there are no flights they cost no statement of their own.
 CLOCK_AND_FLIGHTS = Statement(
@@ -210,6 +210,17 @@ LOAD_COPIES = Statement(
     """,
     FlyingCopy,
     binary=True,
+)
+
+# Nothing if the partner took the last copy.
+LAST_FAILURE = Statement(
+    """
+    SELECT detail FROM (
+        SELECT detail, outcome FROM msh_attempt WHERE message_id = %(key)s
+        ORDER BY number DESC LIMIT 1) last
+    WHERE outcome IN ('failed', 'doubted')
+    """,
+    LastFailure,
 )
 
 WRITE = Write(

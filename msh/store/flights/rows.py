@@ -25,6 +25,13 @@ class FoundFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class LastFailure:
+    """`detail`: how the last attempt of a message failed."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class GateRow:
     """`under_way`: how many flights have a place. `window`: of its agreements the smallest.
     `in_order`: messages wait for their turn in a conversation, and one may start.

@@ -116,8 +116,8 @@ def test_the_reason_is_given_for_what_is_refused_at_the_end_of_a_life() -> None:
         ([WARNING], True, (WARNING, "ack")),
         ([WARNING], False, (WARNING,)),
         ([HARD], True, (HARD,)),
-        ([HARD, WARNING, FOREIGN], True, (WARNING, HARD)),
-        ([FOREIGN, HARD], False, (FOREIGN,)),
+        ([HARD, WARNING, FOREIGN], True, (WARNING, HARD, FOREIGN)),
+        ([FOREIGN, HARD], False, (FOREIGN, HARD)),
     ],
 )
 def test_an_error_beside_an_acknowledgment_wins(

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.models import Attempt, OutboundMessage, OutboundState
+from msh.models import Attempt, OutboundMessage, OutboundState, PartyEvent
+from msh.protocol.kinds import PartyEventKind
 from msh.protocol.lane import Lane
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations import queue_place
@@ -56,6 +57,8 @@ class Situation:
     attempt: LastAttempt | None
     place: Place
     stopped: str = ""
+    failed_for: str = ""
+    """Why nothing more of it is sent, in the words of who ended it."""
 
 
 def situation_of(message: OutboundMessage) -> Situation:
@@ -75,7 +78,16 @@ def situation_of(message: OutboundMessage) -> Situation:
         suspended_detail=link.suspended_detail,
         attempt=_last_attempt(message.pk if of_itself else link.in_flight_id),
         place=_place_of(message, best_effort=best_effort),
+        failed_for=_failed_for(message),
     )
+
+
+def _failed_for(message: OutboundMessage) -> str:
+    """As the From-Party was told."""
+    if message.state != OutboundState.FAILED:
+        return ""
+    told = PartyEvent.objects.filter(message=message, kind=PartyEventKind.FAILED)
+    return told.order_by("-pk").values_list("detail", flat=True).first() or ""
 
 
 def _last_attempt(key: int | None) -> LastAttempt | None:

@@ -38,7 +38,8 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return _held(flight)
     if link.state == LaneState.SUSPENDED:
         cause = cause_of(link.suspended_for, answer_of(link.suspended_detail))
-        return f"{cause.what}.{_next_probe(link)} {cause.advice}"
+        detail = f" ({' '.join(link.suspended_detail.split())})" if link.suspended_detail else ""
+        return f"{cause.what}{detail}.{_next_probe(link)} {cause.advice}"
     if flight.state == FlightState.WAITING:
         return (
             f"Attempt {flight.attempt} was started; waiting for its Acknowledgement until"

@@ -94,6 +94,9 @@ def _end(situation: Situation) -> str:
             return f"Sent at {at}. A BestEffort message is not acknowledged."
         case OutboundState.FAILED:
             answer = _answer(situation.attempt) or "it is unknown how the attempt ended"
+            attempt = situation.attempt
+            if situation.failed_for and not (attempt and attempt.detail in situation.failed_for):
+                answer = f"{_one_line(situation.failed_for)}. Last answer: {answer}"
             why = (
                 "A BestEffort message has one attempt"
                 if situation.best_effort

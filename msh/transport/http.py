@@ -137,7 +137,7 @@ class HttpTransport:
         except aiohttp.ConnectionTimeoutError:
             return _failed(f"no connection within {_time_to_connect(job, began_at):.1g} s", body)
         except TimeoutError:
-            return _failed(f"no answer within {job.deadline:g} s", body)
+            return _failed(f"no answer within {job.deadline:g} s{body.unsent}", body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if body.unwritten is _Unwritten.LATE:
                 return None
@@ -187,6 +187,7 @@ class _Body(payload.Payload):
         self._job = job
         self._used = used
         self.begun = False
+        self._sent = len(job.body)
         self.unwritten: _Unwritten | None = None
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -197,11 +198,19 @@ class _Body(payload.Payload):
         self._check(cast("StreamWriter", writer))
         before, after = self._job.crash_points
         reach(before)
-        self.begun = True
+        self.begun, self._sent = True, 0
         view = memoryview(self._job.body)
         for start in range(0, len(view), CHUNK):
             await writer.write(view[start : start + CHUNK])
+            self._sent = min(start + CHUNK, len(view))
         reach(after)
+
+    @property
+    def unsent(self) -> str:
+        """What is said of a body that was still going out: the peer may be reading, too slowly for
+        the deadline. Up to what the connection buffers, these bytes have left."""
+        whole = len(self._job.body)
+        return f": {self._sent} of {whole} bytes had been sent" if self._sent < whole else ""
 
     def _check(self, writer: StreamWriter) -> None:
         if writer.protocol in self._used:

@@ -448,3 +448,23 @@ def test_an_acknowledgment_that_comes_before_the_answer_is_final(ends: str) -> N
     assert sky.poll() == []
     assert sky.state(message) == "acknowledged"
     assert not Incident.objects.filter(partner=sky.partner).exists()
+
+
+@pytest.mark.requirement("EB-087")
+@pytest.mark.parametrize("how", ["silence", "refusal", "error"])
+def test_an_incident_of_several_is_resolved_when_none_of_them_is_failed_any_more(how: str) -> None:
+    sky = make_sky(retries=0)
+    messages = [sky.submit() for _ in range(3)]
+    for job in sky.poll():
+        sky.end(job, REFUSED if how == "refusal" else TRANSMITTED)
+    error = ErrorReport(ErrorCode.INCONSISTENT, Severity.HARD_ERROR, "/x", "wrong", None)
+    for message in messages if how == "error" else ():
+        sky.answer(message, error, acknowledged=False)
+    sky.let_pass(61)
+    sky.poll()
+    assert states(messages, sky) == {"failed": 3}
+    (kind,) = sky.incidents()
+    for message in messages:
+        assert sky.incidents() == [kind]
+        sky.answer(message)
+    assert sky.incidents() == []

@@ -1,6 +1,7 @@
 """One POST: what goes over the wire, and how each answer to it is reported."""
 
 import gzip
+import re
 import socket
 import threading
 import tracemalloc
@@ -337,3 +338,19 @@ def test_retry_after_comes_with_the_result(transmit: Transmit, peer: Peer) -> No
 def test_one_line_is_printable_ascii_within_the_limit() -> None:
     assert one_line("a\r\nb\x00\x7f\tü\udc80", 100) == "a b?? ??"
     assert one_line("x" * 10, 3) == "xxx"
+
+
+def test_a_body_that_is_still_going_out_at_the_deadline_is_told(transmit: Transmit) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and reads nothing
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        result = result_of(transmit(url=url, body=b"x" * 30_000_000, deadline=0.5))
+        assert (result.outcome, result.body_sent) == (AttemptOutcome.FAILED, True)
+        told = re.fullmatch(
+            r"no answer within 0\.5 s: (\d+) of 30000000 bytes had been sent", result.detail
+        )
+        assert told is not None
+        assert 0 < int(told[1]) < 30_000_000
+        assert answer_of(result.detail) is Said.TIMEOUT
+
+        result = result_of(transmit(url=url, body=b"x", deadline=0.5))
+        assert result.detail == "no answer within 0.5 s"

@@ -276,7 +276,7 @@ END_MESSAGE = Write(
 )
 
 # One incident counts those of several messages: it stays open while others are among them, failed
-# or still held. The flight was written before.
+# since it was opened, or still held. Flight and message were written before.
 RESOLVE_OF_MESSAGE = Write(
     """
     UPDATE msh_incident
@@ -284,15 +284,17 @@ RESOLVE_OF_MESSAGE = Write(
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
       AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
       AND (message_id = %(message_id)s AND count = 1
-           OR kind IN ('retries_spent', 'processing_failed')
+           OR kind IN ('retries_spent', 'processing_failed', 'message_expired',
+                       'refused_by_peer', 'error_received')
               AND NOT EXISTS (
                   SELECT FROM msh_outboundlink link
                   JOIN msh_flight flight ON flight.link_id = link.id AND flight.state = 'held'
                   WHERE link.partner_id = %(partner_id)s AND flight.held_for = msh_incident.kind)
               AND NOT EXISTS (
-                  SELECT FROM partners_agreement agreement
-                  WHERE agreement.partner_id = %(partner_id)s AND agreement.on_failure = 'fail'
-                    AND msh_incident.kind = 'retries_spent'))
+                  SELECT FROM msh_outboundlink link
+                  JOIN msh_outboundmessage failed ON failed.link_id = link.id
+                  WHERE link.partner_id = %(partner_id)s AND failed.state = 'failed'
+                    AND failed.completed_at >= msh_incident.opened_at))
     """,
     order=Order.INCIDENT,
 )

@@ -1,11 +1,15 @@
 """A token gives nothing that its maker may not do: when it is made, and at each request after."""
 
+import re
+from html import unescape
+
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from msh.models import ApiToken, Consumer, ConsumerKind, Delivery
+from msh.admin.setup.api_token import SCOPES
+from msh.models import ApiToken, Consumer, ConsumerKind, Delivery, Scope
 from tests.admin.conftest import client_of
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
@@ -70,19 +74,39 @@ def test_token_of_a_superuser_has_its_scopes_and_no_more(token: Tokens) -> None:
     assert application.post("messages", order(make_world())).status == 403
 
 
-@pytest.mark.parametrize("scope", ["send", "read", "read_payload", "consume"])
-def test_console_offers_only_what_the_maker_may_do(db: None, scope: str) -> None:
-    client = client_of("ann", "add_apitoken", "view_apitoken")
-    ann, orders = User.objects.get(username="ann"), consumer(ConsumerKind.PULL)
-    assert scope not in offered(client)
-    made_in_console(client, name="mine", user=ann.pk, scopes=[scope], consumers=[orders.pk])
+BEYOND = ["send", "read", "read_payload", "consume"]
+
+
+@pytest.mark.parametrize("scope", BEYOND)
+@pytest.mark.parametrize("machine", [False, True], ids=["own user", "machine user"])
+def test_console_gives_no_scope_that_the_maker_lacks(db: None, scope: str, machine: bool) -> None:
+    client = client_of("ann", "add_apitoken", "view_apitoken", "add_user")
+    ann, bound = User.objects.get(username="ann"), []
+    if scope == "consume":
+        bound = [consumer(ConsumerKind.PULL).pk]
+    user = "" if machine else ann.pk
+    assert scope not in drawn(client)
+    page = made_in_console(client, name="mine", user=user, scopes=[scope], consumers=bound)
+    assert f"You cannot give the scope {scope}" in unescape(page)
+    assert not ApiToken.objects.exists()
+    assert not User.objects.filter(username="mine").exists()
+
+
+def test_console_gives_no_power_of_a_machine_user_that_the_maker_lacks(token: Tokens) -> None:
+    machine = token("operate").name
+    user = User.objects.get(username=machine)
+    user.user_permissions.add(Permission.objects.get(codename="cancel_outboundlink"))
+    ApiToken.objects.all().delete()
+    client = client_of("ann", "add_apitoken", "view_apitoken", "add_user")
+    page = made_in_console(client, name=machine, user="", scopes=["operate"])
+    assert "may do what you may not" in page
     assert not ApiToken.objects.exists()
 
 
 def test_console_offers_all_that_the_maker_may_do(db: None) -> None:
     client = client_of("ann", "add_apitoken", "view_apitoken", "take_delivery")
     ann, orders = User.objects.get(username="ann"), consumer(ConsumerKind.PULL)
-    assert offered(client) == ["consume", "operate"]
+    assert drawn(client) == ["consume", "operate"]
     made_in_console(client, name="mine", user=ann.pk, scopes=["consume"], consumers=[orders.pk])
     assert ApiToken.objects.get().consumers.get() == orders
 
@@ -94,9 +118,16 @@ def test_superuser_gives_a_user_no_scope_beyond_its_permissions(administrator: C
     assert not ApiToken.objects.exists()
 
 
-def offered(client: Client) -> list[str]:
-    form = client.get("/admin/msh/apitoken/add/").context["adminform"].form
-    return [value for value, _ in form.fields["scopes"].choices]
+def test_console_draws_a_sentence_for_each_scope(administrator: Client) -> None:
+    assert drawn(administrator) == [scope.value for scope in Scope]
+    page = administrator.get("/admin/msh/apitoken/add/").content.decode()
+    assert all(f"{scope.value}: {text}" in page for scope, text in SCOPES.items())
+
+
+def drawn(client: Client) -> list[str]:
+    """The check boxes on the page."""
+    page = client.get("/admin/msh/apitoken/add/").content.decode()
+    return re.findall(r'<input type="checkbox" name="scopes" value="(\w+)"', page)
 
 
 # --- consumers ----------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Tokens of the REST API: create and delete them. The secret is shown once."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import ForeignKey, Model
@@ -27,11 +29,34 @@ FIRST = 10
 """Tokens that the dashboard names."""
 
 
+SCOPES = {
+    Scope.SEND: "Submit messages to partners.",
+    Scope.READ: "Read messages, their history and the feed of what was received, without payloads.",
+    Scope.READ_PAYLOAD: "Read payloads, with the scope read also in the feed.",
+    Scope.CONSUME: "Take the messages of the consumers below, and report what became of each.",
+    Scope.OPERATE: "Do what operators do, such as resume a link, as far as its user is permitted.",
+}
+"""What each opens, as a sentence."""
+
+
+class ScopesWidget(forms.CheckboxSelectMultiple):
+    template_name = "admin/msh/setup/scopes.html"
+
+
 class ApiTokenForm(AuditedForm):
     """Offers the scopes that `maker`, the user who fills it in, has permissions for."""
 
     maker: Any = None
 
+    # Not the field of the model: unfold's widget for it is a text box, without choices.
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope.value, f"{scope.value}: {text}") for scope, text in SCOPES.items()],
+        widget=ScopesWidget(),
+        error_messages={
+            "invalid_choice": "You cannot give the scope %(value)s: it is unknown, or you lack its"
+            " permissions."
+        },
+    )
     expires = LocalTimeField(required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -46,9 +71,10 @@ class ApiTokenForm(AuditedForm):
         if "networks" in self.fields:
             self.fields["networks"].widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
         if "scopes" in self.fields:
-            self.fields["scopes"].choices = [  # type: ignore[attr-defined]
+            offered: Any = self.fields["scopes"]
+            offered.choices = [
                 choice
-                for choice in Scope.choices
+                for choice in offered.choices
                 if not missing_permissions(self.maker, choice[:1])
             ]
 
@@ -56,7 +82,7 @@ class ApiTokenForm(AuditedForm):
         cleaned: dict[str, Any] = super().clean() or {}
         scopes, user = cleaned.get("scopes", []), cleaned.get("user")
         if user is None and "user" in cleaned:
-            self._check_machine(cleaned.get("name", ""))
+            self._check_machine(cleaned.get("name", ""), scopes)
         if user and (missing := missing_permissions(user, scopes)):
             self.add_error(
                 "scopes",
@@ -71,12 +97,24 @@ class ApiTokenForm(AuditedForm):
             self.add_error("expires", "This time is in the past.")
         return cleaned
 
-    def _check_machine(self, name: str) -> None:
-        """Its permissions are those of the scopes, which the maker has: it is offered no others."""
+    def _check_machine(self, name: str, scopes: Sequence[str]) -> None:
+        """Its permissions are those of the scopes, and with OPERATE all that it has: the maker must
+        have them too."""
         if not self.maker.has_perm("auth.add_user"):
             self.add_error("user", "Choose your own user: you have no permission to add users.")
-        elif any(not is_machine(user) for user in User.objects.filter(username=name)):
+            return
+        if missing := missing_permissions(self.maker, scopes):
+            self.add_error("scopes", f"You lack the permissions {', '.join(missing)} yourself.")
+        known = User.objects.filter(username=name).first()
+        if known is None:
+            return
+        if not is_machine(known):
             self.add_error("name", "A person has this name: choose that user, or another name.")
+        elif Scope.OPERATE in scopes and not self.maker.has_perms(known.get_all_permissions()):
+            self.add_error(
+                "name",
+                "A machine user has this name, and may do what you may not: choose another name.",
+            )
 
 
 @admin.register(ApiToken)

@@ -7,8 +7,8 @@ Messages of before that day (UTC, by the clock of the MSH; it has to have lasted
 are final, and which no earlier run has: sent ones by their end, received ones by their receipt. One
 that was not final yet comes with a later run. What was written is read back before its folder
 `days=SINCE_UNTIL_POSITION` gets its name: counts and a hash of the headers against the MSH, asked a
-second time; payloads against a hash that was taken of what the MSH gave, before it was written;
-those of received messages also against the size that the MSH says.
+second time; payloads against a hash that was taken of what the MSH gave, before it was written, and
+against the size that the MSH says.
 """
 
 import re
@@ -182,9 +182,8 @@ def _compare(kept: DataFrame, headers: DataFrame) -> dict[str, int]:
         raise JobFailed(
             f"Of {changed} messages the payloads were changed on the way. Run it again."
         )
-    # Of what was sent, size is that of the wire form.
     gone = (f.size("payloads") == 0) & (f.col("size") > 0)
-    short = (f.col("direction") == "inbound") & ~gone & (_payload_bytes() != f.col("size"))
+    short = ~gone & (_payload_bytes() != f.col("size"))
     if broken := kept.where(short).count():
         raise JobFailed(f"Of {broken} messages the payloads have not the size that the MSH says.")
     return {

@@ -77,9 +77,7 @@ class OutboundDocument(MessageDocument):
     submitted_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
-    size = serializers.IntegerField(
-        help_text="bytes of the payload parts as sent, with delimiters and part headers"
-    )
+    size = serializers.IntegerField(help_text="bytes of its payloads")
 
 
 class ExplainedDocument(OutboundDocument):
@@ -90,6 +88,12 @@ class ExplainedDocument(OutboundDocument):
             "why it is not sent or not acknowledged yet, or how it ended: for people, not to be"
             " parsed"
         )
+    )
+    instead_of = serializers.CharField(
+        allow_null=True, help_text="the MessageId that an operator submitted again as this one"
+    )
+    submitted_as = serializers.CharField(
+        allow_null=True, help_text="the MessageId as which an operator submitted it again"
     )
 
 

@@ -1,14 +1,14 @@
-"""`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`, `deliveries/ID/replay`
-and `replays`."""
+"""`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`,
+`deliveries/ID/replay`, `replays`, `submissions-again` and `resumptions`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,6 +17,7 @@ from msh.flows.operations import actions, link_actions
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.bulk_jobs import Limits
 from msh.flows.operations.many.cancel_queue import queue_of
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     EVER,
     BulkAction,
@@ -204,7 +205,7 @@ class ReplaysQuery(Form):
 
 class ReplaysDocument(Form):
     count = serializers.IntegerField()
-    seen = serializers.CharField(help_text="Identifies this set of deliveries.")
+    seen = serializers.CharField(help_text="Identifies this set of rows.")
 
 
 class ReplaysForm(ReplaysQuery, Reason):
@@ -212,51 +213,135 @@ class ReplaysForm(ReplaysQuery, Reason):
     confirmation = _confirmation()
 
 
-class ReplaysView(ApiView):
+class _ChosenRows(ApiView):
+    """A job for the rows that a query chooses. A subclass names the bulk action, the action on one
+    row, and what the query means."""
+
     scopes = {"GET": Scope.OPERATE, "POST": Scope.OPERATE}
     parser_classes = [JsonParser]
+    bulk: ClassVar[BulkAction]
+    action: ClassVar[OperatorAction]
+    query: ClassVar[type[Form]]
+    form: ClassVar[type[Form]]
 
-    @extend_schema(
-        operation_id="count_replays",
-        parameters=[ReplaysQuery],
-        responses={200: ReplaysDocument, **schema.problems(400, 404)},
-    )
+    def limits(self, form: Mapping[str, Any]) -> Limits:
+        """Raises Http404."""
+        raise NotImplementedError
+
     def get(self, request: Request) -> Response:
-        """What a POST with the same values would have delivered again."""
-        require_permissions(request, *actions.REPLAY.permissions)
-        since, limits = _chosen(validated_query(request, ReplaysQuery))
-        chosen = BulkAction.REPLAY, since
+        require_permissions(request, *self.action.permissions)
+        query = validated_query(request, self.query)
+        chosen = self.bulk, query.get("since", EVER)
+        limits = self.limits(query)
         counted = bulk_jobs.count(*chosen, **limits)
         return Response({"count": counted, "seen": bulk_jobs.seen(*chosen, **limits)})
 
-    @extend_schema(
-        operation_id="begin_replays",
-        request=ReplaysForm,
-        responses={201: JobDocument, **schema.problems(*REFUSALS)},
-    )
     def post(self, request: Request) -> Response:
-        """Have messages that a consumer has completed delivered to it once more, as replays, by a
-        job: those of a pair in the order of acceptance."""
-        require_permissions(request, *actions.REPLAY.permissions)
-        form = validated_body(request, ReplaysForm)
-        since, limits = _chosen(form)
+        require_permissions(request, *self.action.permissions, "msh.bulk_bulkjob")
+        form = validated_body(request, self.form)
         job = bulk_jobs.start(
-            BulkAction.REPLAY,
-            since,
+            self.bulk,
+            form.get("since", EVER),
             form.get("if_seen"),
             actor(request, form["reason"]),
             confirmation=form.get("confirmation"),
-            **limits,
+            **self.limits(form),
         )
         return Response(JobDocument(fresh(job)).data, 201)
 
 
-def _chosen(form: dict[str, Any]) -> tuple[Any, Limits]:
-    """Raises Http404."""
-    consumer = Consumer.objects.filter(name=form["consumer"]).first()
-    if consumer is None:
-        raise Http404(f"No consumer {form['consumer']!r}.")
-    partner = form.get("partner", "")
+ChosenT = TypeVar("ChosenT", bound=_ChosenRows)
+
+
+def _chosen_rows(what: str, view: type[ChosenT]) -> type[ChosenT]:
+    """The view with its part of the OpenAPI document. `what`: its name in operation ids."""
+    return extend_schema_view(
+        get=extend_schema(
+            operation_id=f"count_{what}",
+            description="How many rows a POST with the same values would take.",
+            parameters=[view.query],
+            responses={200: ReplaysDocument, **schema.problems(400, 404)},
+        ),
+        post=extend_schema(
+            operation_id=f"begin_{what}",
+            description=view.__doc__,
+            request=view.form,
+            responses={201: JobDocument, **schema.problems(*REFUSALS)},
+        ),
+    )(view)
+
+
+@partial(_chosen_rows, "replays")
+class ReplaysView(_ChosenRows):
+    """Have messages that a consumer has completed delivered to it once more, as replays, by a
+    job: those of a pair in the order of acceptance."""
+
+    bulk = BulkAction.REPLAY
+    action = actions.REPLAY
+    query = ReplaysQuery
+    form = ReplaysForm
+
+    def limits(self, form: Mapping[str, Any]) -> Limits:
+        consumer = Consumer.objects.filter(name=form["consumer"]).first()
+        if consumer is None:
+            raise Http404(f"No consumer {form['consumer']!r}.")
+        return {"consumer": consumer.pk, "partner": _known_partner(form)}
+
+
+class StoppedQuery(Form):
+    """Which messages: of one partner, conversation or incident, all together."""
+
+    since = moment("When they failed, or were submitted if they are held; default: any time.")
+    partner = text(help_text="The name of one partner.")
+    conversation_id = text()
+    incident = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=LARGEST_ID,
+        help_text="Those that failed for this incident.",
+    )
+
+
+class StoppedForm(StoppedQuery, Reason):
+    if_seen = text(help_text="Precondition: `seen` of the GET. 409 if the set has changed since.")
+    confirmation = _confirmation()
+
+
+class _Stopped(_ChosenRows):
+    query = StoppedQuery
+    form = StoppedForm
+
+    def limits(self, form: Mapping[str, Any]) -> Limits:
+        return {
+            "partner": _known_partner(form),
+            "conversation": form.get("conversation_id", ""),
+            "incident": form.get("incident"),
+            "spare_copied": self.bulk == BulkAction.SUBMIT_AGAIN,
+        }
+
+
+@partial(_chosen_rows, "submissions_again")
+class SubmitAgainView(_Stopped):
+    """Submit failed messages again, by a job, oldest first: each as a new message with the same
+    payloads. Left out are those of which a copy was submitted already, that stand for a message
+    which the partner has, or that stop their conversation."""
+
+    bulk = BulkAction.SUBMIT_AGAIN
+    action = actions.SUBMIT_AGAIN
+
+
+@partial(_chosen_rows, "resumptions")
+class ResumeMessagesView(_Stopped):
+    """Resume messages that are held or that stop their conversation, by a job: each is sent again
+    with the same bytes and MessageId."""
+
+    bulk = BulkAction.RESUME_MESSAGES
+    action = actions.RESUME_MESSAGE
+
+
+def _known_partner(form: Mapping[str, Any]) -> str:
+    """Empty for any. Raises Http404."""
+    partner: str = form.get("partner", "")
     if partner and not Partner.objects.filter(name=partner).exists():
         raise Http404(f"No partner {partner!r}.")
-    return form.get("since", EVER), {"consumer": consumer.pk, "partner": partner}
+    return partner

@@ -24,7 +24,8 @@ from .messages import WhichQuery, explained, find_message
 from .row_actions import ASKED, REFUSALS, AloneForm
 
 MESSAGE_ACTIONS: dict[str, OperatorAction] = {
-    action.hyphenated: action for action in (*actions.ON_MESSAGE, actions.CANCEL)
+    action.hyphenated: action
+    for action in (*actions.ON_MESSAGE, actions.CANCEL, actions.SUBMIT_AGAIN)
 }
 """By the last part of their addresses."""
 
@@ -36,8 +37,8 @@ class MessageActionForm(AloneForm):
     verdict = serializers.ChoiceField(
         VERDICT.choices,
         required=False,
-        help_text="For cancel, if a copy of the message may have been sent: did the partner"
-        " receive it?",
+        help_text="For cancel, if a copy of the message may have been sent, and for submit-again,"
+        " if the message stops its conversation: did the partner receive it?",
     )
 
 
@@ -46,6 +47,9 @@ class MessageStateDocument(Form):
     partner = serializers.CharField()
     state = serializers.ChoiceField(SHOWN_STATES)
     text = serializers.CharField(help_text="What was done and what happens next.")
+    submitted_as = serializers.CharField(
+        required=False, help_text="Of submit-again: the MessageId of the new message."
+    )
 
 
 class MessageActionView(ApiView):
@@ -79,25 +83,28 @@ class MessageActionView(ApiView):
         chosen = MESSAGE_ACTIONS[action]
         require_permissions(request, *chosen.permissions)
         form = validated_body(request, MessageActionForm)
-        if "verdict" in form and chosen is not actions.CANCEL:
+        if "verdict" in form and VERDICT not in chosen.parameters:
             raise Refused("verdict", f"verdict: {action} takes none; omit it")
         message = find_message(request, message_id)
         by = actor(request, form["reason"], form.get("alone", ""))
-        state, said = _act(chosen, message, by, form)
-        partner = message.link.partner.name
-        return Response(
-            {"message_id": message_id, "partner": partner, "state": state, "text": said}
-        )
+        about = {"message_id": message_id, "partner": message.link.partner.name}
+        return Response({**about, **_act(chosen, message, by, form)})
 
 
 def _act(
     action: OperatorAction, message: OutboundMessage, by: Actor, form: dict[str, Any]
-) -> tuple[str, str]:
+) -> dict[str, str]:
     """The state of the message now, and what happens next. Raises NotPossible."""
-    if action is not actions.CANCEL:
+    if VERDICT not in action.parameters:
         done = action.flow(message, by)
-        return done.state, done.text
-    verdict = form.get("verdict")
-    action.flow(message, Verdict(verdict) if verdict else None, by)
+        return {"state": done.state, "text": done.text}
+    verdict = Verdict(form["verdict"]) if "verdict" in form else None
+    if action is actions.SUBMIT_AGAIN:
+        copy = action.flow(message, by, verdict)
+        message.refresh_from_db(fields=["state"])
+        text = f"submitted again as {copy}"
+        return {"state": message.state, "text": text, "submitted_as": copy.message_id}
+    action.flow(message, verdict, by)
     message.refresh_from_db(fields=["state", "outcome"])
-    return message.state, f"cancelled, {message.outcome}; its sender is notified"
+    text = f"cancelled, {message.outcome}; its sender is notified"
+    return {"state": message.state, "text": text}

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import IO, Any
 
 from django.conf import settings
+from django.db.models import F
 from django.http import Http404, HttpResponse
 from django.utils.http import parse_header_parameters
 from drf_spectacular.types import OpenApiTypes
@@ -186,7 +187,11 @@ class MessageView(ApiView):
 
 def explained(request: Request, message_id: str) -> Response:
     message = find_message(request, message_id)
-    return Response({**_document(message), "explanation": explanation_of(message.pk)})
+    copies = OutboundMessage.objects.filter(pk=message.pk)
+    named = {"instead_of": F("corrects__message_id"), "submitted_as": F("corrected_by__message_id")}
+    chain = copies.values(**named).first() or dict.fromkeys(named)
+    explanation = explanation_of(message.pk)
+    return Response({**_document(message), "explanation": explanation, **chain})
 
 
 class HistoryView(ApiView):

@@ -58,6 +58,8 @@ urlpatterns = [
     path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),
     path("v1/deliveries/<int:id>/replay", jobs.ReplayView.as_view()),
     path("v1/replays", jobs.ReplaysView.as_view()),
+    path("v1/submissions-again", jobs.SubmitAgainView.as_view()),
+    path("v1/resumptions", jobs.ResumeMessagesView.as_view()),
     path("v1/links", links.LinksView.as_view()),
     *(
         path(f"v1/links/<int:id>/{name}", view.as_view())

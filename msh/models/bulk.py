@@ -16,6 +16,8 @@ class BulkAction(models.TextChoices):
     RUN_AGAIN = "run-again", "Run deliveries again"
     CANCEL = "cancel", "Cancel queued messages"
     REPLAY = "replay", "Replay deliveries"
+    SUBMIT_AGAIN = "submit-again", "Submit failed messages again"
+    RESUME_MESSAGES = "resume-messages", "Resume messages"
 
 
 class BulkState(models.TextChoices):
@@ -27,7 +29,7 @@ class BulkState(models.TextChoices):
 class BulkJob(models.Model):
     """The rows are chosen when it is confirmed, and do not change: what came later is not in it."""
 
-    action = models.CharField(max_length=10, choices=BulkAction)
+    action = models.CharField(max_length=15, choices=BulkAction)
     since = models.DateTimeField()
     actor = models.CharField(max_length=150)
     reason = models.TextField()

@@ -65,6 +65,11 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
     def queued(self) -> "OutboundMessageQuerySet":
         return self.filter(state=OutboundState.QUEUED)
 
+    def failed_for_good(self) -> "OutboundMessageQuerySet":
+        """Those that failed, and of which no copy was submitted."""
+        copies = self.model.objects.filter(corrects=models.OuterRef("pk"))
+        return self.filter(~models.Exists(copies), state=OutboundState.FAILED)
+
     def head_of_queue(self, link: int, limit: int) -> "OutboundMessageQuerySet":
         """The oldest that are queued to it, by the partial indexes: they know of one semantics
         each, and without them a table of millions would be read in the order of its ids."""
@@ -136,11 +141,11 @@ class OutboundMessage(MessageColumns):
         blank=True,
         related_name="corrected_by",
         db_index=False,
-        help_text="The cancelled message that this one replaces.",
+        help_text="The message that ended and was submitted again as this one.",
     )
     submitted_at = models.DateTimeField()
     """Also the TimeStamp of its MessageData."""
-    size = models.IntegerField(help_text="payload bytes in wire form")
+    size = models.IntegerField(help_text="bytes of the payloads, as they were submitted")
     boundary = models.CharField(max_length=70)
 
     epoch = models.IntegerField(null=True, blank=True)
@@ -173,7 +178,7 @@ class OutboundMessage(MessageColumns):
         permissions = [
             ("view_payload_outboundmessage", "Can see the payloads of messages we sent"),
             ("submit_outboundmessage", "Can submit messages with an API token"),
-            ("correct_outboundmessage", "Can submit a corrected copy of a cancelled message"),
+            ("correct_outboundmessage", "Can submit a message again, as it was or corrected"),
         ]
         indexes = [
             conversation_index("outbound_conversation"),
@@ -184,6 +189,9 @@ class OutboundMessage(MessageColumns):
                 fields=["id"],
                 condition=Q(state__in=["cancelled", "failed", "rewound"]),
                 name="outbound_unusual",
+            ),
+            models.Index(
+                fields=["link", "id"], condition=Q(state="failed"), name="outbound_failed"
             ),
             BrinIndex(fields=["submitted_at"], autosummarize=True, name="outbound_submitted_at"),
             models.Index(

@@ -3,7 +3,7 @@
 from .bounce import DeliveryReport, delivery_report, is_automatic
 from .display import as_text, indented
 from .mail import in_lines, package_of
-from .mime import new_boundary, part_content
+from .mime import DELIMITER_LIMIT, PART_HEADER_LIMIT, dress_of_part, new_boundary, part_content
 from .mixed import NATIVE_TYPE, ascii_type, compose_mixed, percent_encoded
 from .package import HEADER_LIMIT, check_names, compose_parts
 from .trp.envelope import (
@@ -17,8 +17,10 @@ from .trp.envelope import (
 from .trp.fields import locate
 
 __all__ = [
+    "DELIMITER_LIMIT",
     "HEADER_LIMIT",
     "NATIVE_TYPE",
+    "PART_HEADER_LIMIT",
     "DeliveryReport",
     "as_text",
     "ascii_type",
@@ -30,6 +32,7 @@ __all__ = [
     "compose_signal",
     "content_type",
     "delivery_report",
+    "dress_of_part",
     "in_lines",
     "indented",
     "is_automatic",

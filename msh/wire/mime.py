@@ -21,6 +21,8 @@ from .text import has_control, prose, shown
 PART_LIMIT = 1000  # each part costs time, however small it is
 PART_HEADER_LIMIT = 16 * 1024
 """Bytes of one part's MIME headers."""
+DELIMITER_LIMIT = 80
+"""Bytes of a delimiter with its line ends, at least: a boundary has at most 70."""
 CONTENT_TYPE_LIMIT = 255
 """Characters of a payload's Content-Type."""
 BINARY = "Content-Transfer-Encoding: binary\r\n"
@@ -135,9 +137,19 @@ def compose_part(
 
 
 def part_content(part: bytes, boundary: str) -> bytes:
+    begin, end = _ends(part, part, boundary)
+    return part[begin:-end]
+
+
+def dress_of_part(begin: bytes, end: bytes, boundary: str) -> int:
+    """Bytes of a part that are not its content: what is before and after it. `begin` and `end`: of
+    the part, at least PART_HEADER_LIMIT and DELIMITER_LIMIT bytes, if it has so many."""
+    return sum(_ends(begin, end, boundary))
+
+
+def _ends(begin: bytes, end: bytes, boundary: str) -> tuple[int, int]:
     closing = f"\r\n--{boundary}--\r\n".encode("ascii")
-    begin = part.index(b"\r\n\r\n") + 4
-    return part[begin : -len(closing) if part.endswith(closing) else -len(b"\r\n")]
+    return begin.index(b"\r\n\r\n") + 4, len(closing if end.endswith(closing) else b"\r\n")
 
 
 def check_part(content_id: str, content_type: str) -> None:

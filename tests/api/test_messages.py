@@ -42,8 +42,8 @@ def test_message_from_submit_to_its_end(world: World, shop: Application) -> None
     assert queued["submitted_at"] >= before.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert queued["ended_at"] is None
     assert queued["explanation"].startswith("The link is idle and nothing is in flight")
-    (payload,) = OutboundMessage.objects.get().payloads.all()
-    assert queued["size"] == len(payload.wire)
+    (payload,) = order(world, "m-1")["payloads"]
+    assert queued["size"] == len(payload["content"].encode())
     world.settle()
     ended = shop.get("messages/m-1").json
     assert (ended["state"], ended["sequence_number"], ended["attempts"]) == ("acknowledged", 1, 1)

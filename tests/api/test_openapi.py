@@ -28,6 +28,7 @@ from msh.models import (
     Incident,
     MaintenanceWindow,
     OutboundConversation,
+    OutboundMessage,
 )
 from msh.wsgi import application
 from partners.models import Partner
@@ -38,7 +39,7 @@ from tests.api.test_access import NEEDS
 from tests.delivery.desk import Desk, consumer, receive
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import take
-from tests.flows.flying import make_sky
+from tests.flows.flying import make_sky, sky_of_five
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +91,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
         may=(
             *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
             *("view_statistics", "view_inboundlink", "cancel_outboundlink"),
+            "correct_outboundmessage",
             *("view_bulkjob", "bulk_bulkjob", "view_delivery", "replay_delivery"),
             "view_maintenancewindow",
             *("expect_inboundlink", "reset_sequence_outboundlink"),
@@ -102,6 +104,9 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     suspended, waiting = suspended_world(), waiting_world()
     holder.bulk([order(world, "m-1"), order(world, "m-2/cancel")])
     make_sky().submit(message_id="f-1")
+    five = sky_of_five()  # one has failed, one is held
+    OutboundMessage.objects.filter(state="failed").update(completed_at=timezone.now())
+    assert five.link.flights.filter(state="held").exists()
     PARAMETERS.update(
         {
             "get_message": {"message_id": "m-1"},
@@ -226,6 +231,8 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
             },
         },
         "count_replays": {"query": {"consumer": "archive"}},
+        "begin_submissions_again": reason,
+        "begin_resumptions": reason,
         "begin_replays": {**reason, "body": {"reason": "agreed", "consumer": "archive"}},
         **dict.fromkeys((*IN_ORDER_OUT, *IN_ORDER_IN), reason),
     }

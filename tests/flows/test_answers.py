@@ -75,7 +75,7 @@ def test_an_answer_that_says_nothing_leaves_the_kind() -> None:
     for answer in SAY_NOTHING:
         silent = cause_of(IncidentKind.RETRIES_SPENT, answer)
         assert silent is CAUSES[IncidentKind.RETRIES_SPENT]
-    assert cause_of("of a later version").advice == "Resume the link."
+    assert cause_of("of a later version").advice == "Resume sending."
 
 
 @pytest.mark.parametrize(

@@ -140,11 +140,11 @@ def test_a_message_that_fails_stops_its_conversation_and_only_it(sky: Sky) -> No
         f"conversation talk of {sky.agreement}: message {bad.message_id}, number 1, is failed: "
     )
     assert explanation_of(behind.pk).startswith(
-        f"Its conversation is stopped: message {bad.message_id}. One of its messages failed"
+        f"Its conversation is stopped: message {bad.message_id}. See the page"
     )
 
     assert explanation_of(bad.pk).startswith("Failed at 20")
-    assert "Resume the message, which sends it again with the same bytes" in explanation_of(bad.pk)
+    assert "Resume the message. Or cancel the message with a verdict." in explanation_of(bad.pk)
 
     assert change_flight.resume(bad, ANN).state == "in_flight"
 

@@ -54,7 +54,8 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             replace(ENDED, state="failed", attempt=ANSWERED, best_effort=True),
             (
                 "Failed at 2026-11-22 14:05:00 UTC: failed, 503 busy. A BestEffort message has"
-                " one attempt: if it is still needed, submit it again with a new MessageId."
+                " one attempt. If it is still needed, submit the message again. To change it,"
+                " submit a corrected copy."
             ),
         ),
         (
@@ -62,8 +63,8 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
             (
                 "The link has been suspended since 2026-11-22 13:05:00 UTC, at message m-7"
                 " (number 7): No Acknowledgement after all retries (no answer). Check that the"
-                " partner's MSH is running, then resume. If the partner has already stored the"
-                " message, it discards the duplicate and acknowledges it again."
+                " partner's MSH is running, then resume sending. After resuming, a partner that has"
+                " already stored the message discards the duplicate and acknowledges it again."
             ),
         ),
         (
@@ -77,22 +78,22 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
                 "The link has been suspended since an unknown time, at message m-7 (number 7): The"
                 " partner refuses our credentials (no Acknowledgement after 4 attempts)."
                 " Last answer: unexpected response, 401 Unauthorized. Its MSH is running. Replace"
-                " our credentials in the partner's settings, test the connection, then resume."
-                " Resuming alone does not help."
+                " our credentials in the partner's settings, test the connection, then resume"
+                " sending. Nothing else helps."
             ),
         ),
         (
             replace(QUEUED, lane=replace(SUSPENDED, in_flight=None, late_ack=True)),
             (
                 "The link has been suspended since an unknown time: No Acknowledgement after all"
-                " retries. The Acknowledgement came late: resume the link."
+                " retries. The Acknowledgement came late. Resume sending."
             ),
         ),
         (
             replace(QUEUED, lane=Lane(LaneState.SUSPENDED, suspended_for="of a later version")),
             (
                 "The link has been suspended since an unknown time: of a later version. Resume"
-                " the link."
+                " sending."
             ),
         ),
         (

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Exists, Min, OuterRef, Q
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -18,6 +17,7 @@ from msh.models import (
     Delivery,
     Direction,
     InboundMessage,
+    InboundState,
     Incident,
     OutboundConversation,
     OutboundLink,
@@ -40,8 +40,8 @@ _SAME_MESSAGE = Q(
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Deliveries of one consumer in one state. `first` is the oldest; `behind`: messages of its
-    partner that wait."""
+    """Deliveries of one consumer in one state. `first` is the oldest; `behind`: messages that wait
+    for any of them, and `behind_first` for the first."""
 
     first: Any
     url: str
@@ -52,6 +52,7 @@ class Standing:
     count: int
     list_url: str
     behind: int
+    behind_first: int
     since: str
     offers: Sequence[Offer]
 
@@ -72,23 +73,46 @@ def standing(request: HttpRequest) -> Sequence[Standing]:
         count=Count("pk"), first=Min("pk"), partners=Count("message__link", distinct=True)
     )
     groups = {one["first"]: (one["count"], one["partners"]) for one in grouped}
-    found = _deliveries().filter(pk__in=groups)
-    shown = sorted(found, key=lambda one: (_ORDER.index(DeliveryState(one.state)), one.pk))
-    return [_standing(request, one, *groups[one.pk]) for one in shown[:FIRST_ROWS]]
-
-
-def _deliveries() -> QuerySet[Delivery]:
-    behind = InboundMessage.objects.filter(link=OuterRef("message__link"))
-    counted = behind.undelivered().order_by().values("link").annotate(count=Count("pk"))
     deliveries = Delivery.objects.select_related("consumer", "message__link__partner")
-    return deliveries.defer("message__header").annotate(
-        waiting=Coalesce(Subquery(counted.values("count")), 0)
-    )
+    found = deliveries.defer("message__header").filter(pk__in=groups)
+    shown = sorted(found, key=lambda one: (_ORDER.index(DeliveryState(one.state)), one.pk))
+    listed = shown[:FIRST_ROWS]
+    behind = _behind(listed)
+    return [_standing(request, one, *groups[one.pk], *behind[one.pk]) for one in listed]
 
 
-def _standing(request: HttpRequest, delivery: Any, count: int, partners: int) -> Standing:
+def _behind(firsts: Sequence[Delivery]) -> Mapping[int, tuple[int, int]]:
+    """By the first delivery of each group, the messages that wait for any of the group, and for
+    the first. What was set aside, and a replay, is in nobody's way. Three statements."""
+    holding = Delivery.objects.waiting_for_operator().filter(message__state=InboundState.ACCEPTED)
+    links, orders = _waiting_by("link"), _waiting_by("ordered_in")
+    groups: dict[tuple[int, str], dict[tuple[str, int], int]] = {}
+    own: dict[int, int] = {}
+    places = ("pk", "consumer", "state", "message__link", "message__ordered_in")
+    for key, consumer, state, link, order in holding.order_by().values_list(*places):
+        place = ("link", link) if order is None else ("order", order)
+        waiting = links.get(link, 0) if order is None else orders.get(order, 0)
+        own[key] = max(waiting - 1, 0)
+        groups.setdefault((consumer, state), {})[place] = own[key]
+    return {
+        one.pk: (sum(groups.get((one.consumer_id, one.state), {}).values()), own.get(one.pk, 0))
+        for one in firsts
+    }
+
+
+def _waiting_by(place: str) -> Mapping[int, int]:
+    """Messages that are not delivered yet, by link or by conversation; with those that are being
+    decided on."""
+    messages = InboundMessage.objects.all()
+    found = messages.undelivered() if place == "link" else messages.undelivered_in_order()
+    counted = found.order_by().values(place).annotate(count=Count("pk"))
+    return dict(counted.values_list(place, "count"))
+
+
+def _standing(
+    request: HttpRequest, delivery: Any, count: int, partners: int, behind: int, behind_first: int
+) -> Standing:
     page: Any = admin.site.get_model_admin(Delivery)
-    in_order = delivery.message.state == "accepted"
     chosen = {"state__exact": delivery.state, "consumer__id__exact": delivery.consumer_id}
     return Standing(
         delivery,
@@ -99,7 +123,8 @@ def _standing(request: HttpRequest, delivery: Any, count: int, partners: int) ->
         markup.verbatim(delivery.detail),
         count,
         markup.list_url(Delivery, **chosen),
-        max(delivery.waiting - 1, 0) if in_order else 0,
+        behind,
+        behind_first,
         markup.ago(delivery.ended_at or delivery.started_at),
         page.offers(request, delivery)[:2],
     )
@@ -125,6 +150,7 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
             "partner_url": reverse("partner_page", args=[incident.partner_id]),
             "jumps": [steps[incident.pk]] if incident.pk in steps else [],
             "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
+            "times": incident.count,
             "detail": markup.local_times(incident.detail),
             "stops": stops.get(incident.pk),
             "opened": markup.ago(incident.opened_at),

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from msh import checks, health
 from msh.admin.framework import markup
+from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.second_person import waiting
-from msh.admin.incidents.bulk_job import start_url
 from msh.admin.incidents.operator_notice import failing
 from msh.admin.setup.api_token import expiring, expiry_of
 from msh.admin.statistics import charts
@@ -60,9 +60,9 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "figures": figures(),
         "suspended": suspended(request),
         "suspended_url": markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED),
-        "resume_url": start_url(request, BulkAction.RESUME, period="0", spare_held="on"),
+        "resume_url": bulk_url(request, BulkAction.RESUME, period="0", spare_held="on"),
         "standing": standing(request),
-        "run_again_url": start_url(request, BulkAction.RUN_AGAIN, period="0"),
+        "run_again_url": bulk_url(request, BulkAction.RUN_AGAIN, period="0"),
         "inbound_url": markup.list_url(InboundLink),
         "left_on": left_on(request),
         "asked": waiting(),

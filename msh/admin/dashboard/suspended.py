@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
+from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.runbooks import runbook_url
-from msh.admin.incidents import bulk_job
 from msh.admin.links.advice import (
     Advice,
     advice_on,
@@ -139,7 +139,7 @@ def suspended(request: HttpRequest) -> Suspended:
         else:
             single += links
     single.sort(key=lambda link: (link.suspended_for == OPERATOR, _since(link)))
-    groups.sort(key=lambda group: (group.cause is CAUSES[OPERATOR], -group.count))
+    groups.sort(key=lambda group: (group.cause == CAUSES[OPERATOR], -group.count))
     lines = [_line(request, link, queued) for link in single[:FIRST_LINES]]
     return Suspended(groups, lines, len(single) - len(lines))
 
@@ -281,4 +281,4 @@ def _member(link: Any, queued: int) -> Member:
 
 
 def _resume(request: HttpRequest, name: str) -> str:
-    return bulk_job.start_url(request, BulkAction.RESUME, cause=name)
+    return bulk_url(request, BulkAction.RESUME, cause=name)

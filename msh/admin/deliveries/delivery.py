@@ -20,12 +20,14 @@ from msh.admin.framework.business_keys import messages_with_key
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
+from msh.flows.operations.inspection.ways import acts_of
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery
 from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
 from .delivery_actions import ACKNOWLEDGED, DECISIONS, Replay, consequence_of_many
-from .delivery_head import headline_of
+from .delivery_head import advice_on, headline_of
 
 BULK_LIMIT = 10_000
 """Deliveries in one decision, at most."""
@@ -144,6 +146,9 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
 
     def page_context(self, request: HttpRequest, row: Delivery) -> dict[str, object]:
         return {"headline": headline_of(row)}
+
+    def advised(self, row: Delivery) -> Sequence[OperatorAction]:
+        return acts_of(advice_on(row))
 
     def tables(self, request: HttpRequest, row: Delivery) -> list[Table]:
         return [timeline_of(row.message)]

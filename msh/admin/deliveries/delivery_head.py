@@ -6,6 +6,7 @@ from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
 from msh.admin.framework.headline import ALARM, Headline
+from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.models import Delivery, Direction, History, InboundMessage, InboundState
 from msh.models.delivery import OPEN_TO_OPERATORS
 from msh.models.inbound import InboundMessageQuerySet
@@ -35,16 +36,16 @@ _ADVICE = {
         "None while attempts remain. If it keeps failing, fix what the last error names."
     ),
     DeliveryState.BLOCKED: (
-        "Fix what the last error names, then choose Run again. If the application has the"
-        " message already, choose Mark completed. To deliver the others without it, choose Park."
+        "Fix what the last error names, then {run_again}. If the application has the message"
+        " already, {mark_completed}. To deliver the others without it, {park}."
     ),
     DeliveryState.PARKED: (
-        "Fix what the last error names, then choose Run again: it is delivered out of order. If"
-        " the application has the message already, choose Mark completed."
+        "Fix what the last error names, then {run_again}: it is delivered out of order. If the"
+        " application has the message already, {mark_completed}."
     ),
     DeliveryState.IN_DOUBT: (
-        "Search the application for MessageId {message_id}. If it has the message, choose Mark"
-        " completed. If it does not, choose Run again.{resolver}"
+        "Search the application for MessageId {message_id}. If it has the message,"
+        " {mark_completed}. If it does not, {run_again}."
     ),
 }
 _DECIDED = {
@@ -55,7 +56,7 @@ _DECIDED = {
 }
 """An operator said so, and not the application."""
 _AGAIN = "Run again was requested: {consumer} gets the message now."
-_ASK = " With Ask resolver, {consumer} finds out itself."
+_ASK = " Or {ask_resolver}: {consumer} finds out itself."
 
 
 def _replays(delivery: Delivery) -> list[tuple[str, object]]:
@@ -78,19 +79,17 @@ def headline_of(delivery: Delivery) -> Headline:
     elif state == DeliveryState.FAILED and not delivery.failures and _runs_again(delivery):
         sentence = _AGAIN
     message = delivery.message
-    resolver = format_html(_ASK, consumer=_consumer(delivery)) if delivery.consumer.resolver else ""
     values = {
         "consumer": _consumer(delivery),
         "attempt": delivery.attempt,
         "message_id": markup.isolated(message.message_id),
-        "resolver": resolver,
         "actor": markup.in_words(decision.actor if decision else ""),
     }
     behind = _behind(delivery)
     return Headline(
         badge=markup.state_badge(delivery),
         sentence=format_html("{} {}", format_html(sentence, **values), behind),
-        advice=format_html(_ADVICE[state], **values) if state in _ADVICE else "",
+        advice=format_html(words_of(advice_on(delivery)), **values),
         tone=ALARM if state in OPEN_TO_OPERATORS else "",
         facts=[
             ("Partner", markup.link_to(message.link, message.link.partner)),
@@ -110,6 +109,13 @@ def headline_of(delivery: Delivery) -> Headline:
         ],
         live=state in (DeliveryState.PROCESSING, DeliveryState.FAILED),
     )
+
+
+def advice_on(delivery: Delivery) -> str:
+    """With marks of the actions that it names, and the names of values; empty if none is needed."""
+    state = DeliveryState(delivery.state)
+    asks = state == DeliveryState.IN_DOUBT and delivery.consumer.resolver
+    return filled(_ADVICE.get(state, "") + (_ASK if asks else ""), Standing.OVER)
 
 
 def _events(delivery: Delivery) -> QuerySet[History]:

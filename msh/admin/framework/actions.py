@@ -177,14 +177,31 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         ]
 
     def withheld(
-        self, request: HttpRequest, row: Row, actions: Iterable[ActionDialog[Row]] | None = None
+        self,
+        request: HttpRequest,
+        row: Row,
+        actions: Iterable[ActionDialog[Row]] | None = None,
+        but_for: object = None,
     ) -> Sequence[str]:
-        """Who may do what is possible and not permitted to this user: a sentence for each role."""
-        return permitted.whom_to_ask_for(
-            (action.title, action.permissions)
+        """Who may do what is possible or advised, and not permitted to this user: a sentence for
+        each role. `but_for`: an action that is said elsewhere."""
+        possible = [
+            action.action
             for action in (self.operator_actions if actions is None else actions)
-            if not action.is_permitted(request) and not action.refusal(row)
+            if not action.refusal(row)
+        ]
+        wanted = [one for one in (*possible, *self.advised(row)) if one is not but_for]
+        return permitted.whom_to_ask_for(
+            {
+                action.title: action.permissions
+                for action in wanted
+                if not request.user.has_perms(action.permissions)
+            }.items()
         )
+
+    def advised(self, row: Row) -> Sequence[OperatorAction]:
+        """The actions that the advice of the page names, also those on other rows."""
+        return ()
 
     def _url_name(self, action: ActionDialog[Row]) -> str:
         return f"{self.opts.app_label}_{self.opts.model_name}_{action.name}"

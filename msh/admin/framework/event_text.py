@@ -15,8 +15,8 @@ from msh.store.history import ITSELF
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
     "TestSubmitted": "Sent by an operator as a test",
-    "CopySubmitted": "A corrected copy was submitted instead",
-    "SubmittedInstead": "Submitted as the corrected copy of another message",
+    "CopySubmitted": "Submitted again as another message",
+    "SubmittedInstead": "Submitted by an operator instead of another message",
     "PutInFlight": "Taken from the queue and given its number",
     "AckReceived": "Acknowledged by the partner",
     "AckOfOtherReceived": "The partner acknowledged another message",
@@ -148,14 +148,14 @@ _BOTH = {
 WORDS: dict[str, dict[str, str]] = {Direction.OUT: _OUT | _BOTH, Direction.IN: _IN | _BOTH}
 ATTEMPTS = {
     "transmitted": "sent; no Acknowledgement yet",
-    "failed": "not sent",
+    "failed": "failed",
     "doubted": "sent; the answer was unexpected",
     "refused": "refused by the partner",
     IN_PROGRESS: "being sent",
     NOT_RECORDED: "may have been sent; its end was not recorded",
 }
 _NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
-_STATUS = re.compile(r"[0-9]{3}\b|SOAP Fault ")
+_STATUS = re.compile(r"(?:[0-9]+ times since [-0-9: ]+ UTC; )?(?:[0-9]{3}\b|SOAP Fault )")
 """In the words of an attempt that somebody has answered."""
 _DUPLICATE = "duplicate: "
 _EARLY_WARNING = "early warning: "
@@ -203,9 +203,8 @@ def _numbered(moment: Moment, what: str, number: str) -> str:
         return f"Attempt {number} to deliver it started"
     copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
     last = int(number)
-    ended = ATTEMPTS[moment.to_state]
-    if moment.to_state == "failed" and _STATUS.match(moment.detail):
-        ended = "answered with an error"
+    answered = moment.to_state == AttemptOutcome.FAILED and _STATUS.match(moment.detail)
+    ended = "answered with an error" if answered else ATTEMPTS[moment.to_state]
     return f"{copies.format(last - moment.times + 1, last)} {ended}"
 
 

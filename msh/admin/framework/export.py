@@ -37,13 +37,17 @@ FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 _RELATED = {
     "agreement": "agreement__tpa_id",
     "consumer": "consumer__name",
+    "corrects": "corrects__message_id",
     "link": "link__partner__name",
     "message": "message__message_id",
     "partner": "partner__name",
 }
 """Names of rows instead of their ids."""
-_CALLED = {"link": "partner"}
-_MORE = {"delivery": {"partner": "message__link__partner__name"}}
+_CALLED = {"corrects": "instead_of", "link": "partner"}
+_MORE = {
+    "delivery": {"partner": "message__link__partner__name"},
+    "outboundmessage": {"submitted_again_as": "corrected_by__message_id"},
+}
 _LEFT_OUT = {"boundary", "confirmation", "terms"}
 
 

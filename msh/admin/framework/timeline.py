@@ -18,7 +18,7 @@ def timeline_of(message: OutboundMessage | InboundMessage) -> Table:
             sentence,
             state_text(moment.to_state) or markup.DASH,
             moment.actor,
-            markup.verbatim(detail),
+            markup.local_times(detail),
         )
         for moment, sentence, detail in story_of(folded(trace_of_row(message)))
     ]

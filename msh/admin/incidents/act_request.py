@@ -82,7 +82,9 @@ class ActRequestAdmin(LargeTableAdmin[ActRequest]):
         fit = [WITHDRAW] if own else [CONFIRM, REFUSE] if may_confirm(row, name) else []
         return super().offers(request, row, fit)
 
-    def withheld(self, request: HttpRequest, row: ActRequest, actions: Any = None) -> Sequence[str]:
+    def withheld(
+        self, request: HttpRequest, row: ActRequest, actions: Any = None, but_for: object = None
+    ) -> Sequence[str]:
         """Its advice says it."""
         return ()
 

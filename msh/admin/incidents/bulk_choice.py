@@ -16,9 +16,9 @@ from unfold.widgets import (
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.time_zone import LocalTimeField, written
 from msh.admin.links.advice import cause_name, with_last_answer
-from msh.flows.operations.many import bulk_jobs
+from msh.flows.operations.many import bulk_jobs, stopped_messages
 from msh.flows.operations.many.bulk_jobs import Limits
-from msh.models import EVER, BulkAction, Consumer, OutboundLink
+from msh.models import EVER, BulkAction, Consumer, OutboundLink, OutboundMessage
 
 from .bulk_rows import first_of, kept_back, listed
 
@@ -36,6 +36,14 @@ CONSEQUENCES = {
     " with another Idempotency-Key. The replays of a pair, or of a conversation in order, follow"
     " each other in the order of acceptance; messages that arrive are delivered meanwhile. The"
     " first deliveries stay as they are.",
+    BulkAction.SUBMIT_AGAIN: "Every selected message, if it has still failed and was not submitted"
+    " again meanwhile, is submitted again, one after the other, oldest first: a new message with a"
+    " new MessageId and the same payloads, at the end of the queue to its partner. The pages of"
+    " both link to each other. If the partner processed the failed message after all, it gets the"
+    " same content twice.",
+    BulkAction.RESUME_MESSAGES: "Every selected message, if it is still held or stops its"
+    " conversation, is sent again with the same bytes and MessageId, and all its retries. A partner"
+    " that has it already discards the duplicate and acknowledges it again.",
 }
 BY_TIME = [(action.value, action.label) for action in CONSEQUENCES]
 """To cancel the queue of a link, open the page of the link."""
@@ -44,18 +52,32 @@ LISTED = 500
 USED_BY = {
     "spare_held": (BulkAction.RESUME,),
     "consumer": (BulkAction.REPLAY,),
-    "partner": (BulkAction.REPLAY,),
+    "partner": (BulkAction.REPLAY, *bulk_jobs.OF_MESSAGES),
+    "conversation": bulk_jobs.OF_MESSAGES,
 }
 """Fields that only these actions use."""
+ELSEWHERE = {
+    "cause": "Only partners that are suspended for one cause, chosen on the dashboard.",
+    "incident": "Only messages that failed for one incident, chosen on its page.",
+    "chosen": "Only messages that were selected in the list.",
+}
+"""By hidden field."""
 TRIED = "One of several is tried first"
 """The reason, if none is typed."""
+LEFT_OUT = {
+    BulkAction.RESUME: "in maintenance or with a queue that is being cancelled",
+    BulkAction.SUBMIT_AGAIN: "of which a copy was submitted already, which stand for a message that"
+    " the partner has, or which stop their conversation",
+}
+"""By action, why rows are left out of a job for all."""
 PERIODS = {"3600": "the last hour", "86400": "the last 24 hours", "0": "any time"}
 """Seconds; 0 for any time."""
 
 
 class ChoiceForm(forms.Form):
     """The action and its rows. Times are in the time zone of the console. `period`: instead of
-    `since`, so many seconds; `cause`: partners suspended for it, as the dashboard names it."""
+    `since`, so many seconds; `cause`: partners suspended for it, as the dashboard names it.
+    `incident`: messages that failed for it; `chosen`: row ids, chosen in a list."""
 
     action = forms.ChoiceField(choices=BY_TIME, widget=UnfoldAdminSelectWidget())
     since = LocalTimeField(required=False, help_text="Empty: any time.")
@@ -73,12 +95,21 @@ class ChoiceForm(forms.Form):
         widget=UnfoldAdminSelectWidget(),
     )
     partner = forms.CharField(
-        label="Partner (replays only)",
+        label="Partner",
         required=False,
         max_length=63,
         widget=UnfoldAdminTextInputWidget(),
         help_text="Its complete name. Empty: any partner.",
     )
+    conversation = forms.CharField(
+        label="Conversation",
+        required=False,
+        max_length=255,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Its complete ConversationId. Empty: any conversation.",
+    )
+    incident = forms.IntegerField(required=False, min_value=1, widget=forms.HiddenInput)
+    chosen = forms.CharField(required=False, widget=forms.HiddenInput)
     cause = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
     period = forms.IntegerField(
         required=False, min_value=0, max_value=10**7, widget=forms.HiddenInput
@@ -106,21 +137,29 @@ class ChoiceForm(forms.Form):
             "only": self.only(),
             "consumer": consumer.pk if consumer else None,
             "partner": chosen["partner"],
+            "conversation": chosen["conversation"],
+            "incident": chosen["incident"],
         }
 
     def limits_of_all(self) -> Limits:
         """Of more rows than can be ticked: those to be kept back are left out."""
+        if self.cleaned_data["action"] == BulkAction.SUBMIT_AGAIN:
+            return {**self.limits(), "spare_copied": True}
         if self.cleaned_data["action"] != BulkAction.RESUME:
             return self.limits()
         return {**self.limits(), "but_for": kept_back()}
 
     def shown(self) -> Sequence[forms.BoundField]:
-        """The fields that the action uses; none if the dashboard has chosen the rows."""
-        if self["cause"].value():
+        """The fields that the action uses; none if the rows were chosen elsewhere."""
+        if self.chosen_elsewhere():
             return ()
         action = self["action"].value() or BulkAction.RESUME
         fields = self.visible_fields()
         return [field for field in fields if action in USED_BY.get(field.name, [action])]
+
+    def chosen_elsewhere(self) -> str:
+        """Where the rows were chosen, as a sentence; empty if here."""
+        return next((said for name, said in ELSEWHERE.items() if self[name].value()), "")
 
     def spares_unseen(self) -> bool:
         """An action that does not use `spare_held` sends it ticked, for the action chosen next:
@@ -128,7 +167,9 @@ class ChoiceForm(forms.Form):
         return not any(field.name == "spare_held" for field in self.shown())
 
     def only(self) -> Collection[int] | None:
-        """The keys that `cause` leaves; None for all."""
+        """The keys that `cause` leaves, or those chosen in a list; None for all."""
+        if self.cleaned_data["chosen"]:
+            return [int(key) for key in self.cleaned_data["chosen"].split(",") if key.isdecimal()]
         if not self.cleaned_data["cause"] or self.cleaned_data["action"] != BulkAction.RESUME:
             return None
         suspended = with_last_answer(OutboundLink.objects.suspended())
@@ -144,6 +185,14 @@ class ConfirmationForm(ChoiceForm):
     reason = forms.CharField(max_length=REASON_LIMIT)
 
 
+def _gone(form: ChoiceForm, listed: Collection[int]) -> Sequence[str]:
+    """Of messages that were chosen in a list, those that do not match any more, and why."""
+    gone = set(form.only() or ()) - set(listed) if form.cleaned_data["chosen"] else set()
+    found = list(OutboundMessage.objects.filter(pk__in=gone).order_by("pk")[:LISTED])
+    why_not = stopped_messages.why_not_all(found)
+    return [f"{one}: {why_not[one.pk]}" for one in found if one.pk in why_not]
+
+
 def preview(form: ChoiceForm) -> dict[str, object]:
     """The number of rows and the first of them, each with its key."""
     chosen = form.cleaned_data
@@ -157,6 +206,8 @@ def preview(form: ChoiceForm) -> dict[str, object]:
     return {
         "counted": counted,
         "left_out": matching - counted,
+        "why_left_out": LEFT_OUT.get(action, ""),
+        "gone": _gone(form, [row.key for row in rows]),
         "seen": bulk_jobs.seen(action, since, **limits),
         "confirmation": uuid4(),
         "rows": rows,

@@ -7,30 +7,22 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
+from msh.admin.framework.bulk import ROW_PERMISSIONS, START_PERMISSIONS
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, link_actions
+from msh.flows.operations import actions
 from msh.flows.operations.many import bulk_jobs
 from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
 from .bulk_choice import PERIODS, TRIED, ChoiceForm, ConfirmationForm, preview
 from .bulk_outcome import outcome, results, with_suspended_again
-
-START_PERMISSIONS = actions.CANCEL_JOB.permissions
-ROW_PERMISSIONS = {
-    BulkAction.RESUME: link_actions.RESUME.permissions,
-    BulkAction.RUN_AGAIN: actions.RUN_AGAIN.permissions,
-    BulkAction.REPLAY: actions.REPLAY.permissions,
-}
-"""The permissions that the action needs on one row."""
 
 
 class CancelJob(ActionDialog[BulkJob]):
@@ -196,10 +188,3 @@ def _with_reason(sent: QueryDict) -> QueryDict:
 def _check_permitted(request: HttpRequest, action: str) -> None:
     if not request.user.has_perms(ROW_PERMISSIONS[BulkAction(action)]):
         raise PermissionDenied
-
-
-def start_url(request: HttpRequest, action: BulkAction, **chosen: str) -> str:
-    """Of the preview of a job for these rows; empty if this user may not start it."""
-    if not request.user.has_perms((*START_PERMISSIONS, *ROW_PERMISSIONS[action])):
-        return ""
-    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode({'action': action.value, **chosen})}"

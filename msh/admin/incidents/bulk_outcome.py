@@ -24,7 +24,9 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration
 from msh.admin.links.advice import cause_of_link, with_last_answer
+from msh.flows.operations.many.bulk_jobs import OF_MESSAGES
 from msh.models import (
+    HELD,
     BulkAction,
     BulkItem,
     BulkJob,
@@ -32,17 +34,24 @@ from msh.models import (
     Delivery,
     OutboundLink,
     OutboundMessage,
+    OutboundState,
+    shown_state,
 )
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR, LaneState
 
-_KEYS = {BulkAction.RESUME.value: "partner_id", BulkAction.REPLAY.value: "replay_of_id"}
+_KEYS = {
+    BulkAction.RESUME.value: "partner_id",
+    BulkAction.REPLAY.value: "replay_of_id",
+    BulkAction.SUBMIT_AGAIN.value: "corrects_id",
+}
 """The column of `_rows` that is the key of the item, if not the row id."""
 RESULT_ROWS = 500
 """Results shown for one job."""
 _WATCHED = timedelta(hours=1)
 """How long after its end the page of a job refreshes itself while something is not decided."""
 _OPEN = [DeliveryState.PROCESSING, DeliveryState.FAILED]
+_UNDER_WAY = [OutboundState.QUEUED, OutboundState.IN_FLIGHT, OutboundState.FLYING]
 _AGAIN = [DeliveryState.BLOCKED, DeliveryState.PARKED, DeliveryState.IN_DOUBT]
 
 
@@ -76,6 +85,11 @@ def outcome(job: BulkJob) -> Outcome:
         )
     elif job.action == BulkAction.CANCEL:
         words = f"Now: {helped} cancelled."
+    elif job.action in OF_MESSAGES:
+        words = (
+            f"Now: {helped} acknowledged, sent or cancelled, {rows['open']} not acknowledged yet,"
+            f" {rows['again']} failed or held again."
+        )
     else:
         words = f"Now: {helped} ended, {rows['open']} still running, {rows['again']} stopped again."
     return Outcome(helped, rows["open"], rows["again"], words)
@@ -111,12 +125,14 @@ def with_suspended_again(jobs: QuerySet[BulkJob]) -> QuerySet[BulkJob]:
 
 
 def _rows(job: BulkJob) -> Any:
-    """The links or deliveries of what was done."""
+    """The links, messages or deliveries of what was done."""
     keys = BulkItem.objects.filter(job=job, done=True).values("key")
     if job.action == BulkAction.RESUME:
         return OutboundLink.objects.filter(partner__in=keys)
-    if job.action == BulkAction.CANCEL:
+    if job.action in (BulkAction.CANCEL, BulkAction.RESUME_MESSAGES):
         return OutboundMessage.objects.filter(pk__in=keys)
+    if job.action == BulkAction.SUBMIT_AGAIN:
+        return OutboundMessage.objects.filter(corrects__in=keys)
     if job.action == BulkAction.REPLAY:  # their replays, which this job or a later one has made
         return Delivery.objects.filter(replay_of__in=keys, started_at__gte=job.started_at)
     return Delivery.objects.filter(pk__in=keys)
@@ -129,6 +145,8 @@ def _is_open(job: BulkJob) -> Q:
         return before & ~Q(state=LaneState.SUSPENDED)
     if job.action == BulkAction.CANCEL:
         return Q(pk=None)
+    if job.action in OF_MESSAGES:
+        return Q(state__in=_UNDER_WAY) & ~Q(flight__state=HELD)
     return Q(state__in=_OPEN)
 
 
@@ -137,6 +155,8 @@ def _is_again(job: BulkJob) -> Q:
         return _suspended_again(job.started_at)
     if job.action == BulkAction.CANCEL:
         return Q(pk=None)
+    if job.action in OF_MESSAGES:
+        return Q(state=OutboundState.FAILED) | Q(flight__state=HELD)
     return Q(state__in=_AGAIN)
 
 
@@ -157,16 +177,26 @@ def _now(job: BulkJob, keys: Sequence[int]) -> Mapping[int, str]:
     """What is to be said of each, by key."""
     if job.action == BulkAction.RESUME:
         links = OutboundLink.objects.filter(partner__in=keys).select_related("in_flight")
-        found = with_last_answer(links.defer("in_flight__head"))
-        return {link.partner_id: _state_of_link(link, job) for link in found}
+        answered = with_last_answer(links.defer("in_flight__head"))
+        return {link.partner_id: _state_of_link(link, job) for link in answered}
     if job.action == BulkAction.CANCEL:
         messages = OutboundMessage.objects.filter(pk__in=keys).only("pk", "state", "message_id")
         return {one.pk: markup.link_to(one, one.get_state_display()) for one in messages}
+    if job.action in OF_MESSAGES:
+        key = "corrects_id" if job.action == BulkAction.SUBMIT_AGAIN else "pk"
+        found: Any = OutboundMessage.objects.filter(**{f"{key}__in": keys}).defer("head")
+        joined = found.select_related("flight").annotate(shown=shown_state())
+        return {getattr(one, key): _state_of_message(one) for one in joined}
     if job.action == BulkAction.REPLAY:
         replays = _rows(job).filter(replay_of__in=keys).order_by("pk")
         return {one.replay_of_id: _replay(one) for one in replays}
     deliveries = Delivery.objects.filter(pk__in=keys).only("pk", "state")
     return {one.pk: markup.state_badge(one) for one in deliveries}
+
+
+def _state_of_message(row: Any) -> str:
+    state = markup.badge(row.shown, markup.STATE_VARIANTS.get(row.shown, ""))
+    return format_html("{} {}", markup.link_to(row), state)
 
 
 def _replay(row: Delivery) -> str:

@@ -12,7 +12,9 @@ from msh.admin.framework import markup
 from msh.admin.links.advice import cause_of_link, last_words, with_last_answer
 from msh.admin.links.cancelling import notices_by_link
 from msh.admin.links.counters import with_queue
-from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink
+from msh.flows.operations.many import stopped_messages
+from msh.flows.operations.many.bulk_jobs import OF_MESSAGES
+from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink, OutboundMessage
 from msh.store.operations.bulk_jobs import with_cancelling
 from msh.store.operations.windows import open_windows, quiet_partners
 
@@ -35,6 +37,9 @@ def kept_back() -> Collection[int]:
 
 
 def listed(action: str, found: Sequence[Any]) -> Sequence[Row]:
+    if action in OF_MESSAGES:
+        left_out = stopped_messages.why_not_all(found) if action == BulkAction.SUBMIT_AGAIN else {}
+        return [Row(row.pk, _message(row), left_out.get(row.pk, "")) for row in found]
     if action != BulkAction.RESUME:
         return [Row(row.pk, _delivery(row)) for row in found]
     links = OutboundLink.objects.filter(pk__in=[link.pk for link in found])
@@ -76,6 +81,20 @@ def _why_not(notices: Sequence[SafeString], window: MaintenanceWindow | None) ->
 def _delivery(row: Delivery) -> str:
     state = f"{row.get_state_display()}, {markup.age_of(row.ended_at)}"
     return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
+
+
+def _message(row: OutboundMessage) -> str:
+    what = f"{row.service_interface} / {row.action}"
+    ended = row.completed_at
+    since = format_html("failed {}", markup.ago(ended)) if ended else "held"
+    return format_html(
+        "{} to {}: {}, {}, submitted {}",
+        markup.link_to(row),
+        markup.isolated(row.link.partner.name),
+        markup.isolated(what),
+        since,
+        markup.time_of(row.submitted_at),
+    )
 
 
 def _link(link: Any) -> str:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import F, QuerySet
+from django.db.models import F, Model, QuerySet
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
@@ -18,12 +19,13 @@ from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.business_keys import message_ids_with_key
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links import resynchronise
-from msh.admin.links.advice import cause_of_link
+from msh.admin.links.advice import Jump, cause_of_link
 from msh.admin.links.conversation import (
     CONVERSATIONS,
     link_to_conversation_of,
@@ -31,11 +33,30 @@ from msh.admin.links.conversation import (
 )
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_conversation import first_stopping
-from msh.admin.messages import flight_actions
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.answers import Cause, Help
-from msh.flows.operations.inspection.causes import CAUSES
-from msh.models import Attempt, Consumer, Direction, Incident, OutboundLink, OutboundMessage
+from msh.flows.operations.inspection.causes import CAUSES, cause_of
+from msh.flows.operations.inspection.standing import (
+    Trouble,
+    failed_for,
+    last_answer,
+    last_attempt,
+    trouble_of,
+)
+from msh.flows.operations.inspection.ways import Standing
+from msh.flows.operations.operator_action import OperatorAction
+from msh.models import (
+    BulkAction,
+    Consumer,
+    Delivery,
+    Direction,
+    InboundConversation,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+    OutboundMessage,
+    OutboundState,
+)
 from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
@@ -111,16 +132,18 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         actions: Iterable[ActionDialog[Incident]] | None = None,
     ) -> list[Offer]:
         """What helps comes first: the actions of the link that resume it, if it is suspended for
-        it; for a stopped conversation, those of its message."""
+        it, or those of the one message that stands still for it."""
         offers = super().offers(request, row, actions)
-        if row.kind == IncidentKind.CONVERSATION_STOPPED and row.resolved_at is None:
-            return [*_resume_message(request, row), *offers]
-        if not change_incident.suspends(row):
+        if row.resolved_at is not None:
             return offers
+        if not change_incident.suspends(row):
+            return [*_of_message(request, row), *offers]
         out_of_sync = _cause(row).helps[0] is Help.RESYNCHRONISE
-        resuming = resynchronise.ACTIONS if out_of_sync else (RESUME,)
+        resuming = [one.action for one in (resynchronise.ACTIONS if out_of_sync else (RESUME,))]
+        wanted = (*resuming, *_cause(row).acts)
         links: Any = admin.site.get_model_admin(OutboundLink)
-        return [*links.offers(request, row.partner.outbound_link, resuming), *offers]
+        of_link = links.offers(request, row.partner.outbound_link)
+        return [*(one for one in of_link if one.action.action in wanted), *offers]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
@@ -138,10 +161,14 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     def page_context(self, request: HttpRequest, row: Incident) -> dict[str, object]:
         decided = row.resolved_at or change_incident.suspends(row)
         steps = {} if decided else first_steps(request, [row])
-        jumps = list(steps.values())
-        if _resume_message(request, row):  # which is the filled button
+        jumps = [*_many(request, row), *steps.values()]
+        if _of_message(request, row):  # which is the filled button
             jumps = [replace(jump, recommended=False) for jump in jumps]
+        jumps = [replace(one, recommended=one is jumps[0] and one.recommended) for one in jumps]
         return {"headline": self.head(row), "jumps": jumps}
+
+    def advised(self, row: Incident) -> Sequence[OperatorAction]:
+        return () if row.resolved_at else _cause(row).acts
 
     def head(self, incident: Incident) -> Headline:
         opened = incident.resolved_at is None
@@ -242,21 +269,74 @@ def _consumers(name: str) -> QuerySet[Consumer]:
     return Consumer.objects.filter(name=name).select_related("partner")
 
 
+def _trouble(incident: Incident) -> Trouble:
+    """Read once for this incident."""
+    if _READ not in vars(incident):
+        vars(incident)[_READ] = trouble_of(incident, timezone.now())
+    found: Trouble = vars(incident)[_READ]
+    return found
+
+
 def _cause(incident: Incident) -> Cause:
-    """If the link is suspended for it, what its last answer says."""
+    """By what stands still for it, and by the last answer."""
     suspends = change_incident.suspends(incident)
     found = cause_of_link(incident.partner.outbound_link) if suspends else None
-    return found or CAUSES[incident.kind]
+    return found or cause_of(incident.kind, last_answer(incident), _trouble(incident).standing)
 
 
-def _resume_message(request: HttpRequest, incident: Incident) -> list[Offer]:
-    """Of the one message that stops a conversation."""
-    if incident.kind != IncidentKind.CONVERSATION_STOPPED or incident.resolved_at:
+def _of_message(request: HttpRequest, incident: Incident) -> list[Offer]:
+    """What the advice names, on the one row that stands still for the incident."""
+    row = None if incident.resolved_at else _row_of(incident)
+    if row is None:
         return []
-    message = first_stopping(incident.partner_id)
-    page: Any = admin.site.get_model_admin(OutboundMessage)
-    offers: list[Offer] = page.offers(request, message, (flight_actions.RESUME,)) if message else []
-    return offers
+    page: Any = admin.site.get_model_admin(type(row))
+    shown = page.get_object(request, str(row.pk))
+    wanted = _cause(incident).acts
+    offers: list[Offer] = page.offers(request, shown) if wanted and shown else []
+    return [offer for offer in offers if offer.action.action in wanted]
+
+
+def _row_of(incident: Incident) -> Model | None:
+    """The message, delivery, conversation or link that stands still; None if there are several."""
+    key = incident.partner_id
+    if incident.direction == Direction.OUT:
+        stopped = incident.kind == IncidentKind.CONVERSATION_STOPPED
+        if stopped and _trouble(incident).standing is Standing.BROKEN:
+            return _only(OutboundConversation.objects.waiting().filter(link__partner=key))
+        several = _count_failed(incident) > 1 or (stopped and not first_stopping(key))
+        return None if several else _trouble(incident).message
+    if incident.kind in DELIVERIES:
+        of_partner = Delivery.objects.filter(message__link__partner=key)
+        return _only(of_partner.filter(state__in=DELIVERIES[incident.kind]))
+    if incident.kind == IncidentKind.PREDECESSOR_MISSING:
+        waiting = InboundConversation.objects.waiting()
+        return _only(waiting.filter(link__partner=key, called=True))
+    return incident.partner.inbound_link if incident.kind == IncidentKind.RESET_HELD else None
+
+
+def _only(rows: QuerySet[Any]) -> Model | None:
+    found = list(rows[:2])
+    return found[0] if len(found) == 1 else None
+
+
+def _many(request: HttpRequest, incident: Incident) -> list[Jump]:
+    """To what stands still for the incident, if that is more than one message."""
+    count = _count_failed(incident)
+    if incident.resolved_at or count < 2:
+        return []
+    url = bulk_url(request, BulkAction.SUBMIT_AGAIN, incident=str(incident.pk))
+    again = [Jump(f"Submit these {count} again", "forward", url, True)] if url else []
+    partner = {"link__partner__id__exact": incident.partner_id}
+    where = markup.list_url(OutboundMessage, state__exact=OutboundState.FAILED, **partner)
+    return [*again, Jump("Failed messages", "mail", where, True)]
+
+
+def _count_failed(incident: Incident) -> int:
+    is_failed = _trouble(incident).standing is Standing.FAILED
+    return failed_for(incident).count() if is_failed else 0
+
+
+_READ = "trouble_as_read"
 
 
 def _next_call(incident: Incident) -> str:
@@ -268,12 +348,8 @@ def _next_call(incident: Incident) -> str:
 
 def _last_response(incident: Incident) -> str:
     """What the partner answered to the last copy of its message, or why there is no answer."""
-    if incident.direction != Direction.OUT or not incident.message_id:
-        return ""
-    of_message = {"message__message_id": incident.message_id}
-    sent = Attempt.objects.filter(message__link__partner=incident.partner_id, **of_message)
-    last = sent.order_by("-claimed_at").values("outcome", "detail").first()
-    return markup.last_answer(last) if last else ""
+    last = last_attempt(incident)
+    return markup.last_answer({"outcome": last.outcome, "detail": last.detail}) if last else ""
 
 
 def _notes(incident: Incident) -> Table:

@@ -29,6 +29,8 @@ from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
 from msh.flows.operations.inspection.sender_refused import sender_refused, what_to_tell
 from msh.flows.operations.inspection.shared_address import shared_address
+from msh.flows.operations.inspection.standing import standing_of_link
+from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
 from partners.models.partner import OutgoingKind
@@ -59,7 +61,9 @@ _ENTER_AGAIN = (
     "Have our credential at hand: if host, port or scheme of the address change, it must be entered"
     " again, so that nobody can have it sent to another host."
 )
-_THEN_RESUME = "Resume when that is done: the same bytes are sent again."
+_THEN_RESUME = words_of(
+    filled("{Again} when that is done: the same bytes are sent again.", Standing.LINK)
+)
 _IN_MAINTENANCE = (
     "A maintenance window is running, and resumes the link at its end. If the maintenance is over,"
     " end the window: sending resumes, and operators are called about the partner again."
@@ -101,7 +105,7 @@ def cause_of_link(link: OutboundLink) -> Cause | None:
     """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
     if link.state != LaneState.SUSPENDED:
         return None
-    return cause_of(link.suspended_for, _answer_of(link))
+    return cause_of(link.suspended_for, _answer_of(link), standing_of_link(link))
 
 
 def cause_name(link: OutboundLink) -> str:
@@ -198,6 +202,14 @@ def _kept_credential(link: OutboundLink, cause: Cause) -> Sequence[str]:
     return [_ENTER_AGAIN] if shown and link.partner.outgoing_kind != OutgoingKind.NONE else []
 
 
+def waits_as_asked(link: OutboundLink) -> bool:
+    """Whether nothing is sent on it because the partner asked us to wait, and said for how long."""
+    if link.state == LaneState.TRANSIENT:
+        return True
+    answer = view_of(link).retried(link) if link.state == LaneState.WAITING else None
+    return answer is not None and answer_of(*answer) is Answer.WAIT
+
+
 def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:
     """No button is the one that helps: the link may get along by itself."""
     answer = view_of(link).retried(link)
@@ -238,4 +250,7 @@ def _page(link: OutboundLink, way: Help, cause: Cause, back: str) -> tuple[str, 
 
 
 def _ask(cause: Cause, request: HttpRequest) -> str:
-    return whom_to_ask(request, *_NEEDS[cause.helps[0]])
+    """Whom, about what helps first, and about other pages that the advice names."""
+    pages = [way for way in cause.helps[1:] if way not in _ACTIONS]
+    asked = [whom_to_ask(request, *_NEEDS[way]) for way in (*cause.helps[:1], *pages)]
+    return " ".join(dict.fromkeys(filter(None, asked)))

@@ -28,8 +28,8 @@ from msh.store.operations.operator_actions import EXPECTED, STARTED
 
 _READY = FLIGHTS_IN[OutboundState.QUEUED]
 RECENT = timedelta(minutes=10)
-SHORTEST = timedelta(seconds=10)
-"""The shortest time that a rate is computed from."""
+SHORTEST = timedelta(minutes=1)
+"""The shortest time that a rate is computed from: after a resumption a few seconds say nothing."""
 
 
 def sending(link: OutboundLink) -> str:
@@ -93,14 +93,15 @@ def growth(partner_id: int, queued: int, *, moves: bool) -> str:
     )
     if counted["first"] is None or not queued or not moves:
         return growth
-    return (
-        f"{growth}. {forecast(queued, counted['acknowledged'], timezone.now() - counted['first'])}"
-    )
+    within = timezone.now() - counted["first"]
+    if within < SHORTEST:
+        return growth
+    return f"{growth}. {forecast(queued, counted['acknowledged'], within)}"
 
 
 def forecast(queued: int, acknowledged: int, within: timedelta) -> str:
     """When a queue is empty that goes on like that."""
-    rate = acknowledged / max(within, SHORTEST).total_seconds()
+    rate = acknowledged / within.total_seconds()
     now = timezone.now()
     left = format_duration(now, now + timedelta(seconds=queued / rate))
     return f"About {rate * 60:.0f} a minute: empty in about {left}, if no more are added"
@@ -152,8 +153,13 @@ def _count_flights(which: Q) -> Coalesce:
 
 def with_places(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
     """With how many messages that fly are `under_way`, how many of them are `not_carried`: no copy
-    was answered 2xx yet, and how many are `held`."""
+    was answered 2xx yet, and how many are `held`; and how many messages have `failed`, the first
+    at `failed_since`."""
+    failed = OutboundMessage.objects.failed_for_good().filter(link=OuterRef("pk"))
+    of_link = failed.order_by().values("link")
     return links.annotate(
+        failed=Coalesce(Subquery(of_link.annotate(count=Count("pk")).values("count")), 0),
+        failed_since=Subquery(of_link.annotate(first=Min("completed_at")).values("first")),
         under_way=_count_flights(Q(under_way=True)),
         not_carried=_count_flights(Q(under_way=True, carried=False)),
         held=_count_flights(FLIGHTS_IN[HELD]),

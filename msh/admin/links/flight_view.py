@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from django.utils.html import format_html
 
 from msh.admin.framework import markup
@@ -13,6 +14,7 @@ from msh.admin.messages.flight_actions import progress_of
 from msh.flows.operations.change_flight import flight_of, with_flights
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.retrying import RETRIED
+from msh.flows.operations.inspection.situation import why_they_failed
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.flight.gate import BREAKER
@@ -41,6 +43,7 @@ def sentence(link: Any, now: datetime) -> str:
     window = window_of(link)
     places = f"{link.under_way} of at most {window} messages are under way"
     held = f", {link.held} held for an operator" if link.held else ""
+    held += _failures(link)
     if link.state == LaneState.SUSPENDED:
         return f"{_next_probe(link, now)}. {places}{held}; the messages keep their retries."
     oldest: datetime = getattr(link, "oldest", None) or now
@@ -54,6 +57,16 @@ def sentence(link: Any, now: datetime) -> str:
     if link.under_way >= window and getattr(link, "queued", 0):
         return f"{places}{held}: those of the queue wait until one of them is acknowledged."
     return f"{places}{held}."
+
+
+def _failures(link: Any) -> str:
+    """How many have failed, and since when."""
+    count = getattr(link, "failed", 0)
+    if not count:
+        return ""
+    have = "message has" if count == 1 else "messages have"
+    since = format_time(link.failed_since, timezone.now()) if link.failed_since else ""
+    return f"; {count} {have} failed{f' since {since}' if since else ''}"
 
 
 def _next_probe(link: Any, now: datetime) -> str:
@@ -117,6 +130,7 @@ def _answers(link: OutboundLink) -> Any:
 def tables(link: OutboundLink, *, connection: object) -> Sequence[Table]:
     return [
         *stopped_conversations(link),
+        *_failed(link),
         _under_way(link),
         _held(link),
         queue_table(link, _first_of_queue(link)),
@@ -150,6 +164,26 @@ def _held(link: OutboundLink) -> Table:
     return Table(
         "Held for an operator", headers, rows, "No message is held.", messages_url(link, HELD)
     )
+
+
+def _failed(link: OutboundLink) -> list[Table]:
+    """Those of which no copy was submitted, the last that failed first; none if there are none."""
+    failed = list(failed_on(link).order_by("-pk")[:FIRST_ROWS])
+    why = why_they_failed(failed)
+    rows = [
+        (*_named(one), why.get(one.pk, ""), markup.time_and_age(one.completed_at)) for one in failed
+    ]
+    if not rows:
+        return []
+    headers = ("MessageId", "ServiceInterface / Action", "Why", "Failed")
+    more = messages_url(link, OutboundState.FAILED)
+    return [Table("Failed, and not submitted again", headers, rows, "None.", more)]
+
+
+def failed_on(link: OutboundLink) -> Any:
+    """Messages that failed, and of which no copy was submitted."""
+    failed = OutboundMessage.objects.failed_for_good().filter(link=link)
+    return failed.select_related("link").defer("head")
 
 
 def _why_held(message: Any) -> Row:

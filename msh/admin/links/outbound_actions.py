@@ -15,8 +15,7 @@ from msh.store.history import Actor
 
 from .advice import helps_first
 from .cancelling import is_cancelling
-from .counters import with_places
-from .link_view import sentence_of, state_of, view_of
+from .link_view import sentence_of, view_of
 from .maintenance import going_on, window_of
 
 
@@ -47,12 +46,10 @@ class LinkDialog(ActionDialog[OutboundLink]):
         return self.done(row, done.text)
 
     def done(self, row: OutboundLink, then: str = "") -> str:
-        """What was done, what follows, and the state of the link as it is stored now: workers may
-        have gone on meanwhile."""
-        links = OutboundLink.objects.select_related("partner", "in_flight")
-        now = state_of(with_places(links).get(pk=row.pk))
+        """What was done, and what follows. Not the state of the link: the page says it, and goes on
+        saying it when this message is no longer true."""
         follows = f" {then[0].upper()}{then[1:]}." if then else ""
-        return f"Partner {row.partner}: {self.action.done}.{follows} Now: {now}."
+        return f"Partner {row.partner}: {self.action.done}.{follows}"
 
     def conflict(self, row: OutboundLink) -> str:
         return f"the link has changed in the meantime. {sentence_of(row)}"

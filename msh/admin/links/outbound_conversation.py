@@ -1,17 +1,26 @@
 """Conversations that are sent in order, and what stops them."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html_join
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import Table
 from msh.admin.messages.history import history_of_link
+from msh.flows.operations.inspection.standing import (
+    standing_of_broken,
+    standing_of_message,
+)
+from msh.flows.operations.inspection.ways import acts_of, filled, words_of
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     Direction,
     Flight,
@@ -33,8 +42,7 @@ _STATES = {
     NumberingState.BEGINNING: "Its next message gets number 0 with Reset.",
     NumberingState.CONFIRMING: "Its message with Reset is not acknowledged yet; the others wait.",
     NumberingState.RUNNING: "Its messages are sent in order. Number {number} comes next.",
-    NumberingState.STOPPED: "Stopped by a message that failed or is held; those behind it wait."
-    " Resume that message, or cancel it and restart the conversation.",
+    NumberingState.STOPPED: "Stopped by a message that failed or is held; those behind it wait.",
 }
 _HEADERS = ("MessageId", "Number", "State", "ServiceInterface / Action", "Submitted")
 
@@ -53,10 +61,32 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
         if row.broken:
             return (
                 "Stopped: a message that has a number was cancelled, and the partner may wait for"
-                " it. Restart the conversation when all that was sent of it is acknowledged or"
-                " cancelled."
+                " it."
             )
         return _STATES[NumberingState(row.state)].format(number=row.next_number)
+
+    def page_context(self, request: HttpRequest, row: OutboundConversation) -> dict[str, object]:
+        sentence = f"{self.sentence(row)} {words_of(_advice(row))}".rstrip()
+        return super().page_context(request, row) | {"sentence": sentence}
+
+    def offers(
+        self,
+        request: HttpRequest,
+        row: OutboundConversation,
+        actions: Iterable[ActionDialog[OutboundConversation]] | None = None,
+    ) -> list[Offer]:
+        """With those of the message that stops it, which come first."""
+        offers = super().offers(request, row, actions)
+        stopping = _stopping(row).first() if actions is None else None
+        if stopping is None:
+            return offers
+        page: Any = admin.site.get_model_admin(OutboundMessage)
+        of_message = page.offers(request, stopping)
+        wanted = self.advised(row)
+        return [*(one for one in of_message if one.action.action in wanted), *offers]
+
+    def advised(self, row: OutboundConversation) -> Sequence[OperatorAction]:
+        return acts_of(_advice(row))
 
     def numbers(self, row: OutboundConversation) -> str:
         of_it = _messages(row).in_conversation(row.conversation_id).filter(agreement=row.agreement)
@@ -94,6 +124,22 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
         return f"{row.next_number} with Reset" if row.resets else str(row.next_number)
 
 
+def _advice(row: OutboundConversation) -> str:
+    """With marks of the actions that it names; empty if it does not stand still."""
+    stopping = None if row.broken else _stopping(row).first()
+    if stopping is not None:
+        standing = standing_of_message(stopping, timezone.now())
+    elif row.broken:
+        standing = standing_of_broken(row)
+    else:
+        return ""
+    return filled(
+        "{Again}. Or {cancel}. After a message of it was cancelled, it can be restarted when all"
+        " that was sent of it is acknowledged or cancelled. {Restart}.",
+        standing,
+    )
+
+
 def stopped_by(row: OutboundConversation) -> str:
     if not row.stopped_by:
         return "a number that was given up" if row.broken else markup.DASH
@@ -126,7 +172,8 @@ def stopped_conversations(link: OutboundLink) -> list[Table]:
 
 
 def _messages(row: OutboundConversation) -> Any:
-    messages = OutboundMessage.objects.filter(link=row.link_id).select_related("flight")
+    messages = OutboundMessage.objects.filter(link=row.link_id)
+    messages = messages.select_related("flight", "link__partner", "agreement")
     return messages.annotate(shown=shown_state()).defer("head")
 
 

@@ -1,6 +1,6 @@
 """Links to partners: list, suspended ones first, and the page of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -14,13 +14,17 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.flows.operations.cancel import under_way
 from msh.flows.operations.inspection.answers import says_out_of_step
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
-from msh.models import Direction, OutboundLink
+from msh.flows.operations.inspection.why_not_landed import COPY_UNDER_WAY
+from msh.flows.operations.operator_action import OperatorAction
+from msh.models import Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.store.operations.bulk_jobs import with_cancelling
 from partners.models import Agreement
@@ -147,6 +151,25 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
     def partner_page(self, link: OutboundLink) -> str:
         return markup.link_to(link.partner)
 
+    def advised(self, row: OutboundLink) -> Sequence[OperatorAction]:
+        cause = cause_of_link(row)
+        return cause.acts if cause and not row.late_ack else ()
+
+    def offers(
+        self,
+        request: HttpRequest,
+        row: OutboundLink,
+        actions: Iterable[ActionDialog[OutboundLink]] | None = None,
+    ) -> list[Offer]:
+        """With what the advice names of its message in flight."""
+        offers = super().offers(request, row, actions)
+        if actions is not None or row.in_flight is None:
+            return offers
+        page: Any = admin.site.get_model_admin(OutboundMessage)
+        advised = self.advised(row)
+        wanted = [one for one in page.operator_actions if one.action in advised]
+        return [*offers, *page.offers(request, row.in_flight, wanted)]
+
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, object]:
         link: OutboundLink = row
         view, advice = view_of(link), advice_on(link, request)
@@ -162,9 +185,11 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
             "live": bool(row.queued) or link.state != LaneState.IDLE,
         }
         if advice and advice.ask and advice.asked:  # said once: with the advice
-            others = [one for one in self.operator_actions if one.action is not advice.asked]
-            shown["withheld"] = self.withheld(request, link, others)
-        return _situation(link) | shown | view.context(link)
+            shown["withheld"] = self.withheld(request, link, but_for=advice.asked)
+        situation = _situation(link)
+        if link.state == LaneState.SUSPENDED and under_way(link):
+            situation["sentence"] = f"{situation['sentence']} {COPY_UNDER_WAY}"
+        return situation | shown | view.context(link)
 
     def tables(self, request: HttpRequest, link: OutboundLink) -> list[Table]:
         may_test = request.user.has_perms(TEST_PERMISSIONS)

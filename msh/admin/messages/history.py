@@ -64,7 +64,7 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
 
 
 def _cells(row: History) -> tuple[str, ...]:
-    detail = markup.verbatim(_detail(row))
+    detail = markup.local_times(_detail(row))
     event = event_text(row.event, row.direction, row.to_state)
     return markup.time_of(row.at), event, _transition(row), row.actor, detail
 
@@ -139,4 +139,4 @@ class HistoryAdmin(LargeTableAdmin[History]):
 
     @display(description="Detail")
     def words(self, row: History) -> str:
-        return markup.verbatim(_detail(row))
+        return markup.local_times(_detail(row))

@@ -1,4 +1,4 @@
-"""Actions on an outbound message: cancel it, cancel it and submit a corrected copy."""
+"""Actions on an outbound message: cancel it, submit it again, submit a corrected copy."""
 
 from django import forms
 from django.conf import settings
@@ -13,8 +13,9 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
-from msh.flows.operations import actions, operator_submissions
+from msh.flows.operations import actions, cancel, operator_submissions
 from msh.flows.operations.change_flight import flight_of
+from msh.flows.operations.inspection.copies import twice_if_sent
 from msh.flows.operations.operator_submissions import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol import sequence
@@ -40,6 +41,9 @@ def verdicts_on(message: OutboundMessage) -> list[tuple[str, str]]:
     effects = _effects_on_flight() if message.flies else _effects_on(message)
     if message.link.partner.is_reached_by_mail:
         del effects[Verdict.NOT_RECEIVED]
+    if message.state == OutboundState.IN_FLIGHT and message.link.in_flight_id == message.pk:
+        lane = message.link.lane
+        effects = {one: text for one, text in effects.items() if cancel.is_possible(lane, one)}
     shown = "<strong>{}:</strong> {}."
     return [(one.value, format_html(shown, _NAMES[one], text)) for one, text in effects.items()]
 
@@ -68,7 +72,7 @@ def _may_have_been_sent(row: OutboundMessage) -> bool:
     """Of one that flies: whether a copy was claimed, so that a verdict is needed. One that failed
     may be cancelled if it stops its conversation."""
     if row.state == OutboundState.FAILED:
-        return row.order_number is not None
+        return operator_submissions.holds_up(row)
     flight = flight_of(row)
     return flight is not None and row.state == OutboundState.FLYING and flight.attempt > 0
 
@@ -123,10 +127,56 @@ def _check_size(content: "UploadedFile[bytes]") -> None:
 
 
 _NEVER_SENT = "The message has never been sent and is not sent. "
+_HAS_FAILED = "The message has failed and stays so. "
+_CANCELS = (
+    "The message stops its conversation, so it is cancelled with your verdict; its number is given"
+    " up, and the conversation must be restarted. To send it with its number instead, resume it. "
+)
 _WITH_VERDICT = (
     "The message is cancelled with your verdict. If the partner has it, or may have it, agree with"
     " the partner how to treat the copy. "
 )
+
+
+class SubmitAgain(ActionDialog[OutboundMessage]):
+    """The original stays as it was submitted; the copy is a new message that refers to it."""
+
+    action = actions.SUBMIT_AGAIN
+    icon = "forward"
+    dismiss = "Submit nothing"
+
+    def why_not(self, row: OutboundMessage) -> str:
+        return operator_submissions.why_not_again(row)
+
+    def consequence(self, row: OutboundMessage) -> str:
+        ends = _CANCELS if operator_submissions.holds_up(row) else ""
+        if row.state == OutboundState.FLYING:
+            ends = _WITH_VERDICT
+        return (
+            f"{ends}A new message with a new MessageId and the same payloads, ConversationId and"
+            f" headers is added to the end of the queue to {row.link.partner}. The pages of both"
+            f" messages link to each other.{twice_if_sent(row)}"
+        )
+
+    def version(self, row: OutboundMessage) -> str:
+        return str(row.state)
+
+    def is_recommended(self, row: OutboundMessage) -> bool:
+        """To resume the message is better where that is possible, and nothing is where the partner
+        has it."""
+        if row.state != OutboundState.FAILED or operator_submissions.holds_up(row):
+            return False
+        return not twice_if_sent(row, sure=True)
+
+    def fit(self, form: ReasonForm, row: OutboundMessage) -> ReasonForm:
+        if operator_submissions.is_cancelled_first(row):
+            form.fields["verdict"] = _verdict_field("Verdict on this message", row)
+        return form
+
+    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
+        verdict = form.cleaned_data.get("verdict")
+        copy = self.action.flow(row, actor, Verdict(verdict) if verdict else None)
+        return format_html("Message {} was submitted again as {}.", row, markup.link_to(copy))
 
 
 class CorrectionForm(ReasonForm):
@@ -147,18 +197,19 @@ class Correct(ActionDialog[OutboundMessage]):
     dismiss = "Keep message"
 
     def why_not(self, row: OutboundMessage) -> str:
-        return operator_submissions.why_not(row)
+        return operator_submissions.why_not_corrected(row)
 
     def consequence(self, row: OutboundMessage) -> str:
         ends = {
             OutboundState.QUEUED: _NEVER_SENT,
             OutboundState.IN_FLIGHT: _WITH_VERDICT,
             OutboundState.FLYING: _WITH_VERDICT if _may_have_been_sent(row) else _NEVER_SENT,
+            OutboundState.FAILED: _CANCELS if operator_submissions.holds_up(row) else _HAS_FAILED,
         }.get(OutboundState(row.state), "The message is already cancelled. ")
         return (
             f"{ends}A copy with a new MessageId, the same ConversationId and your changes is added"
             f" to the end of the queue to {row.link.partner}. The pages of both messages link to"
-            " each other."
+            f" each other.{twice_if_sent(row)}"
         )
 
     def version(self, row: OutboundMessage) -> str:
@@ -193,4 +244,5 @@ class Correct(ActionDialog[OutboundMessage]):
             },
         )
         copy = self.action.flow(row, correction, Verdict(verdict) if verdict else None, actor)
-        return f"Message {row} cancelled, corrected copy {copy} queued."
+        ended = "has failed" if row.state == OutboundState.FAILED else "cancelled"
+        return f"Message {row} {ended}, corrected copy {copy} queued."

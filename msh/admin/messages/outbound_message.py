@@ -1,26 +1,32 @@
 """Messages to partners: list, and the page of one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet, Sum
-from django.db.models.functions import Length
-from django.http import HttpRequest
+from django.db.models.functions import Length, Substr
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from msh import wire
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
 from msh.flows.operations.change_flight import flight_of
-from msh.flows.operations.inspection.why_not_sent import explanation_of
+from msh.flows.operations.inspection.copies import has_it_twice
+from msh.flows.operations.inspection.ways import acts_of
+from msh.flows.operations.inspection.why_not_sent import advised, explanation_of
 from msh.flows.operations.link_actions import RESUME
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     SHOWN_STATES,
+    BulkAction,
     OutboundConversation,
     OutboundLink,
     OutboundMessage,
@@ -34,8 +40,10 @@ from msh.protocol.lane import LaneState
 from . import flight_actions
 from .flight_actions import progress_of
 from .message import MessageAdmin
-from .message_actions import Cancel, Correct
+from .message_actions import Cancel, Correct, SubmitAgain
 
+SELECTED = 100
+"""Messages that are selected in the list at most for a bulk job."""
 ATTEMPTS = 100
 """Attempts shown for one message."""
 _SHOWN = dict(SHOWN_STATES)
@@ -68,11 +76,12 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         "refers_to",
         "first_sent_at",
         "duplicate_acks",
-        "size_on_the_wire",
+        "payload_size",
         "sha256",
         "body_size",
     )
-    operator_actions = (*flight_actions.ACTIONS, Cancel(), Correct())
+    operator_actions = (*flight_actions.ACTIONS, SubmitAgain(), Cancel(), Correct())
+    actions = ("submit_again", "resume_messages")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
@@ -84,7 +93,7 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         return Headline(
             badge=self.status(message),
             sentence=markup.in_words(explanation_of(message.pk)),
-            tone=ALARM if _stands_still(message) else "",
+            tone=ALARM if _stands_still(message) or has_it_twice(message) else "",
             facts=self.facts(message, names),
         )
 
@@ -94,13 +103,17 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         row: OutboundMessage,
         actions: Iterable[ActionDialog[OutboundMessage]] | None = None,
     ) -> list[Offer]:
-        """If its link is suspended, what resumes the link comes first."""
+        """If its link is suspended, what helps the link comes first."""
         offers = super().offers(request, row, actions)
         if actions is not None or not _stands_still(row):
             return offers
         links: Any = admin.site.get_model_admin(OutboundLink)
-        of_link = links.offers(request, row.link)
-        return [*(one for one in of_link if one.action.name == RESUME.name), *offers]
+        wanted = (RESUME, *self.advised(row))
+        of_link = [one for one in links.offers(request, row.link) if one.action.action in wanted]
+        return [*(one for one in of_link if one not in offers), *offers]
+
+    def advised(self, row: OutboundMessage) -> Sequence[OperatorAction]:
+        return acts_of(advised(row))
 
     def order_of(self, message: OutboundMessage) -> OutboundConversation | None:
         """Until it ends."""
@@ -135,9 +148,18 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         address = self.content_url("body_bytes", message.pk)
         return format_html('{} <a href="{}" class="text-link">download</a>', shown, address)
 
-    def payloads(self, message: OutboundMessage) -> QuerySet[OutboundPayload]:
-        parts = OutboundPayload.objects.filter(message=message).defer("wire")
-        return parts.annotate(size=Length("wire"))
+    def payloads(self, message: OutboundMessage) -> Iterable[OutboundPayload]:
+        """Only the ends of each part are read, to tell its content from headers and delimiters."""
+        parts: Any = OutboundPayload.objects.filter(message=message).defer("wire")
+        found = parts.annotate(
+            length=Length("wire"),
+            begin=Substr("wire", 1, wire.PART_HEADER_LIMIT),
+            end=Substr("wire", Length("wire") - wire.DELIMITER_LIMIT + 1),
+        )
+        for part in found:
+            ends = bytes(part.begin), bytes(part.end)
+            part.size = part.length - wire.dress_of_part(*ends, message.boundary)
+            yield part
 
     @display(description="State")
     def status(self, message: Any) -> str:
@@ -193,8 +215,8 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
     def ended(self, message: OutboundMessage) -> str:
         return markup.time_of(message.completed_at)
 
-    @display(description="Payload size on the wire")
-    def size_on_the_wire(self, message: OutboundMessage) -> str:
+    @display(description="Size of the payloads")
+    def payload_size(self, message: OutboundMessage) -> str:
         return filesizeformat(message.size)
 
     @display(description="SHA-256 of the body")
@@ -205,17 +227,60 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
 
     @display(description="Size of the body")
     def body_size(self, message: OutboundMessage) -> str:
+        if message.body_sha256 is None:
+            return "not sent yet"
         head = OutboundMessage.objects.filter(pk=message.pk).aggregate(size=Sum(Length("head")))
-        return filesizeformat(head["size"] + message.size) if head["size"] else "not sent yet"
+        parts = OutboundPayload.objects.filter(message=message).aggregate(size=Sum(Length("wire")))
+        if parts["size"] is None and message.size:
+            return "its payloads were removed by retention"
+        return filesizeformat(head["size"] + (parts["size"] or 0))
 
-    @display(description="Corrects")
+    @display(description="Instead of")
     def instead_of(self, message: OutboundMessage) -> str:
-        return markup.link_to(message.corrects) if message.corrects else markup.DASH
+        return _with_state(message.corrects)
 
-    @display(description="Corrected copy")
+    @display(description="Submitted again as")
     def copy(self, message: OutboundMessage) -> str:
-        copy = message.corrected_by.first()
-        return markup.link_to(copy) if copy else markup.DASH
+        return _with_state(message.corrected_by.first())
+
+    @admin.action(description="Submit again", permissions=["submit_again"])
+    def submit_again(
+        self, request: HttpRequest, queryset: QuerySet[OutboundMessage]
+    ) -> HttpResponse | None:
+        return self._in_bulk(request, queryset, BulkAction.SUBMIT_AGAIN)
+
+    @admin.action(description="Resume messages", permissions=["resume_messages"])
+    def resume_messages(
+        self, request: HttpRequest, queryset: QuerySet[OutboundMessage]
+    ) -> HttpResponse | None:
+        return self._in_bulk(request, queryset, BulkAction.RESUME_MESSAGES)
+
+    def _in_bulk(
+        self, request: HttpRequest, queryset: QuerySet[OutboundMessage], action: BulkAction
+    ) -> HttpResponse | None:
+        """The preview of a bulk job, which says what of the selection does not fit."""
+        keys = list(queryset.order_by("pk").values_list("pk", flat=True)[: SELECTED + 1])
+        if len(keys) > SELECTED:
+            messages.error(
+                request,
+                f"Select at most {SELECTED} messages. For more, begin a bulk job, by time, partner"
+                " or conversation.",
+            )
+            return None
+        chosen = ",".join(map(str, keys))
+        return HttpResponseRedirect(bulk_url(request, action, chosen=chosen))
+
+    def has_submit_again_permission(self, request: HttpRequest) -> bool:
+        return bool(bulk_url(request, BulkAction.SUBMIT_AGAIN))
+
+    def has_resume_messages_permission(self, request: HttpRequest) -> bool:
+        return bool(bulk_url(request, BulkAction.RESUME_MESSAGES))
+
+
+def _with_state(message: OutboundMessage | None) -> str:
+    if message is None:
+        return markup.DASH
+    return format_html("{} {}", markup.link_to(message), markup.state_badge(message))
 
 
 def _stands_still(message: Any) -> bool:

@@ -125,8 +125,8 @@ def _offers(request: HttpRequest, link: Any) -> list[Offer]:
     if link is None:
         return []
     page: Any = admin.site.get_model_admin(OutboundLink)
-    offers: list[Offer] = page.offers(request, link, (RESUME, PLAN))
-    return offers
+    wanted = (RESUME.action, PLAN.action, *page.advised(link))
+    return [one for one in page.offers(request, link) if one.action.action in wanted]
 
 
 def _withheld(request: HttpRequest, link: Any) -> Sequence[str]:

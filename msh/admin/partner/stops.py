@@ -8,16 +8,19 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from msh.admin.framework import markup
+from msh.admin.links.advice import waits_as_asked
 from msh.admin.links.inbound_link import first_undelivered
 from msh.admin.links.undelivered import standstill
 from msh.models import (
     Delivery,
+    Direction,
     InboundConversation,
     InboundLink,
     Incident,
     OutboundConversation,
     OutboundLink,
 )
+from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
 
 
@@ -29,8 +32,9 @@ def stops_of(
 ) -> Sequence[SafeString]:
     """`outbound` and `inbound` are None if there is none, or this user may not see it."""
     out = _out(outbound) if outbound else ()
+    calm = outbound is not None and waits_as_asked(outbound)
     into = _in(request, inbound) if inbound else ()
-    return [*out, *into, *_incidents(partner)]
+    return [*out, *into, *_incidents(partner, calm=calm)]
 
 
 def _out(link: OutboundLink) -> Iterator[SafeString]:
@@ -56,10 +60,14 @@ def _in(request: HttpRequest, link: InboundLink) -> Iterator[SafeString]:
     yield from _counted("Conversations from the partner that lack a message", lacking, where)
 
 
-def _incidents(partner: Partner) -> Iterator[SafeString]:
+def _incidents(partner: Partner, *, calm: bool) -> Iterator[SafeString]:
+    """`calm`: the link to the partner waits because the partner asked for it. That there is no
+    progress on it then needs nobody."""
     where = markup.list_url(Incident, partner__id__exact=partner.pk, **{"is": "open"})
-    opened = Incident.objects.filter(partner=partner, resolved_at=None).count()
-    yield from _counted("Open incidents", opened, where)
+    opened = Incident.objects.filter(partner=partner, resolved_at=None)
+    if calm:
+        opened = opened.exclude(direction=Direction.OUT, kind=IncidentKind.STUCK)
+    yield from _counted("Open incidents", opened.count(), where)
 
 
 def _counted(what: str, count: int, where: str) -> Iterator[SafeString]:

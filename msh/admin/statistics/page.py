@@ -25,7 +25,7 @@ from msh.flows.operations.statistics.words import duration_text, seconds_text
 from msh.models import Unit
 from msh.store.snapshot import snapshot
 from msh.store.statistics import histogram, read
-from msh.store.statistics.collect import counted_up_to
+from msh.store.statistics.collect import counted_up_to, happened_after
 from msh.store.statistics.read import Counts, Figures
 from msh.store.statistics.span import Span
 from partners.models import Partner
@@ -33,6 +33,7 @@ from partners.models import Partner
 from . import charts
 
 PERMISSION = "msh.view_statistics"
+_NOT_COUNTED = "Not counted yet: what has happened is newer than what is counted so far."
 MOST = 100
 """Partners that are shown, and suspensions; a file has all."""
 
@@ -88,7 +89,8 @@ def last_day_of(partner: Partner) -> Table | None:
     span = periods.span_of(asked.period, up_to)
     rows = [tuple(_cells(one.figures)) for one in overview.overview(span, [partner.pk])]
     title = f"Last 24 hours, counted up to {format_time(up_to, timezone.now())}"
-    return Table(title, _HEADERS, rows, "Nothing happened.", asked.url())
+    waits = not rows and happened_after(up_to, [partner.pk])
+    return Table(title, _HEADERS, rows, _NOT_COUNTED if waits else "Nothing happened.", asked.url())
 
 
 def _asked(request: HttpRequest) -> Asked:
@@ -125,9 +127,11 @@ def _page(request: HttpRequest, asked: Asked, shown: Mapping[str, object]) -> Te
 def _shown(asked: Asked, span: Span, listed: Sequence[OfPartner]) -> dict[str, object]:
     points = read.series(span, asked.partner_ids)
     whole = read.total(points.values())
+    waits = whole.counts == Counts() and happened_after(span.end, asked.partner_ids)
     context = {
         "span": span,
-        "figures": list(_figures(whole, listed)),
+        "not_counted": _NOT_COUNTED if waits else "",
+        "figures": [] if waits else list(_figures(whole, listed)),
         "charts": _charts(span, charts.of_time(span, points)),
         "tables": [_by_agreement(listed), _suspensions(listed, span)]
         if asked.partner

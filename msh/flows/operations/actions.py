@@ -39,6 +39,17 @@ CORRECT = OperatorAction(
     second_person=Verb.UNKNOWN,
 )
 
+SUBMIT_AGAIN = OperatorAction(
+    name="submit_again",
+    title="Submit again",
+    summary="Submit a message that failed or was cancelled again, as a new message with the same"
+    " payloads.",
+    permissions=CORRECT.permissions,
+    flow=operator_submissions.submit_again,
+    parameters=(VERDICT,),
+    second_person=Verb.UNKNOWN,
+)
+
 # Messages of partners that take several at once: the actions of a link, on one message
 
 
@@ -99,26 +110,29 @@ RUN_AGAIN = _decision(
     "The message is delivered to its consumer again, as a new attempt with all retries. If the"
     " consumer already has it, only the Idempotency-Key prevents double processing.",
 )
+MARK_COMPLETED = _decision(
+    "mark-completed",
+    "Mark completed",
+    "You confirm that the consumer has the message. It is not delivered again; messages behind"
+    " it are delivered.",
+)
+ASK_RESOLVER = _decision(
+    "ask-resolver",
+    "Ask resolver",
+    "The consumer's resolver is asked for the outcome, which is then recorded.",
+)
+PARK = _decision(
+    "park",
+    "Park",
+    "Messages behind it are delivered. The message itself is not delivered until you decide"
+    " again: run again, mark completed or reject. If its outcome is in doubt, it stays in"
+    " doubt.",
+)
 DECISIONS = (
     RUN_AGAIN,
-    _decision(
-        "mark-completed",
-        "Mark completed",
-        "You confirm that the consumer has the message. It is not delivered again; messages behind"
-        " it are delivered.",
-    ),
-    _decision(
-        "ask-resolver",
-        "Ask resolver",
-        "The consumer's resolver is asked for the outcome, which is then recorded.",
-    ),
-    _decision(
-        "park",
-        "Park",
-        "Messages behind it are delivered. The message itself is not delivered until you decide"
-        " again: run again, mark completed or reject. If its outcome is in doubt, it stays in"
-        " doubt.",
-    ),
+    MARK_COMPLETED,
+    ASK_RESOLVER,
+    PARK,
     _decision(
         "reject",
         "Reject",

@@ -22,12 +22,15 @@ from msh.models import (
     OutboundState,
     place_of,
 )
+from msh.protocol import sender
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled
 from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
+from msh.protocol.lane import Lane
 from msh.protocol.link_status import LinkStatus
+from msh.store.clock import read_clock
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import cancel_queued
 from msh.store.sending.links import OutboundLinks
@@ -127,7 +130,19 @@ def _cancel_in_flight(
         links.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
     except IllegalTransition:
         status = answer.status if answer else None
-        raise NotPossible(_why_no_verdict(verdict, message, status)) from None
+        instead = is_possible(links.lane(partner.pk), Verdict.UNKNOWN)
+        said = _why_no_verdict(verdict, message, status, unknown=instead)
+        raise NotPossible(said) from None
+
+
+def is_possible(lane: Lane, verdict: Verdict) -> bool:
+    """Whether the message in flight may be cancelled so, if it is true: one that is sent again
+    after a rewind only as received."""
+    try:
+        sender.step(lane, MessageCancelled(verdict, nothing_sent=True), now=read_clock())
+    except IllegalTransition:
+        return False
+    return True
 
 
 def _nothing_sent(message: OutboundMessage) -> bool:
@@ -148,9 +163,11 @@ def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | Non
     return answer.status.has(message.message_id) is False and not by_mail
 
 
-def under_way(link: OutboundLink) -> bool:
+def under_way(link: OutboundLink, message: OutboundMessage | None = None) -> bool:
+    """Whether a copy of a message on this link, or of this one, is being sent."""
     limit = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
-    open_attempts = Attempt.objects.filter(message__link=link, ended_at=None)
+    which = {"message__link": link} if message is None else {"message": message}
+    open_attempts = Attempt.objects.filter(**which, ended_at=None)
     return open_attempts.filter(claimed_at__gt=Now() - limit).exists()
 
 
@@ -185,7 +202,10 @@ def _why_no_word(message: OutboundMessage) -> str:
     )
 
 
-def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStatus | None) -> str:
+def _why_no_verdict(
+    verdict: Verdict, message: OutboundMessage, status: LinkStatus | None, *, unknown: bool
+) -> str:
+    """`unknown`: whether that verdict is possible."""
     number = f"Message {message.message_id}, number {message.sequence_number},"
     if status is not None and status.acknowledges(message.message_id):
         return (
@@ -196,6 +216,6 @@ def _why_no_verdict(verdict: Verdict, message: OutboundMessage, status: LinkStat
     if verdict is Verdict.NOT_RECEIVED:
         return (
             f"{number} may have been received: an attempt began to send it, and"
-            f" {_why_no_word(message)}, or use the verdict unknown."
+            f" {_why_no_word(message)}{', or use the verdict unknown' if unknown else ''}."
         )
     return f"{number} will be sent again after a rewind: only the verdict received leaves no gap."

@@ -86,6 +86,9 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
     """
     with transaction.atomic():
         flights, key = _lock(message)
+        ends = MessageCancelled(Verdict.UNKNOWN, nothing_sent=False)
+        if why := why_not(flights.flight(key), ends, flights.now):  # whatever the verdict is
+            raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.")
         proven = _nothing_sent(message)
         before = shown_state(flights.flight(key))
         if verdict is None and flights.flight(key).attempt == 0:
@@ -98,13 +101,10 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
         try:
             flights.step(key, MessageCancelled(verdict, nothing_sent=proven), actor)
         except IllegalTransition:
-            why = _why_not(flights.flight(key), flights.now)
-            if verdict is Verdict.NOT_RECEIVED and not proven:
-                why = (
-                    "it may have been received, because an attempt began to send it; ask the"
-                    " partner, or use the verdict unknown"
-                )
-            raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.") from None
+            raise NotPossible(
+                f"Cannot cancel message {message.message_id}: it may have been received, because an"
+                " attempt began to send it; ask the partner, or use the verdict unknown."
+            ) from None
         unknown = verdict is Verdict.UNKNOWN
         with allowed(_unknown(message, before), actor) if unknown else nullcontext():
             flights.write()

@@ -1,23 +1,26 @@
-"""What an operator submits: a corrected copy of a message that is cancelled, a message of its own
-that says which one it stands for, because nothing is ever edited in place; and a test message, to
-the partner like any other."""
+"""What an operator submits: a copy of a message that ended, as it was or corrected. It is a message
+of its own that says which one it stands for, because nothing is ever edited in place. And a test
+message, to the partner like any other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db import transaction
+from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel
+from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.raw_message import BytesMissing, payload_of
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit
-from msh.models import OutboundMessage, OutboundState
+from msh.models import OutboundLink, OutboundMessage, OutboundState
+from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
-from msh.store.sending.submissions import link_correction, record_act
+from msh.store.sending.submissions import link_copy, record_act
 from partners.models import Agreement
 
 
@@ -30,55 +33,108 @@ class Correction:
     payloads: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def why_not(message: OutboundMessage) -> str:
+ENDED = (OutboundState.CANCELLED, OutboundState.FAILED)
+"""Nothing more of them is sent, and nobody says that the partner has them."""
+_OPEN = (OutboundState.QUEUED, OutboundState.IN_FLIGHT, OutboundState.FLYING)
+
+
+def why_not_corrected(message: OutboundMessage) -> str:
+    """As a clause with a full stop; empty if it may be."""
+    return _why_not(message, (*_OPEN, *ENDED))
+
+
+def why_not_again(message: OutboundMessage) -> str:
+    """As a clause with a full stop; empty if it may be submitted again as it was: if it ended, or
+    if it is held and no further copy of it may be sent."""
+    return _why_not(message, (*ENDED, OutboundState.FLYING) if _is_lapsed(message) else ENDED)
+
+
+def _is_lapsed(message: OutboundMessage) -> bool:
+    if message.state != OutboundState.FLYING:
+        return False
+    flight = flight_of(message)
+    held = flight is not None and flight.state is FlightState.HELD
+    return held and bool(flight and flight.why_not_sent_again(timezone.now()))
+
+
+def is_cancelled_first(message: OutboundMessage) -> bool:
+    """Whether a verdict is needed to submit it again."""
+    return holds_up(message) or message.state == OutboundState.FLYING
+
+
+def _why_not(message: OutboundMessage, states: Sequence[OutboundState]) -> str:
     if message.forwards_id:
-        return "it is a forwarded message: its sender must correct it."
-    if message.state not in (
-        OutboundState.QUEUED,
-        OutboundState.IN_FLIGHT,
-        OutboundState.FLYING,
-        OutboundState.CANCELLED,
-    ):
+        return "it is a forwarded message: its sender must submit a new one."
+    if message.state not in states:
         return f"the message is {message.get_state_display()}."
     copy = message.corrected_by.first()
     return f"message {copy} was already submitted instead." if copy else ""
 
 
+def holds_up(message: OutboundMessage) -> bool:
+    """Whether it failed and has a number of its conversation, which stands still until an operator
+    resumes or cancels it."""
+    return message.state == OutboundState.FAILED and message.order_number is not None
+
+
+def submit_again(
+    message: OutboundMessage, actor: Actor, verdict: Verdict | None = None
+) -> OutboundMessage:
+    """Submit a message that has ended again: a new one with the same payloads and headers.
+
+    One that holds up its conversation is cancelled with a verdict, as in `cancel.cancel`. Raises
+    NotPossible with a sentence.
+    """
+    same = Correction(message.service_interface, message.action)
+    return _replace(message, same, verdict, actor, why_not_again)
+
+
 def correct(
     message: OutboundMessage, correction: Correction, verdict: Verdict | None, actor: Actor
 ) -> OutboundMessage:
-    """Cancel it if it is not, and submit the copy, which is returned.
+    """Cancel it if it has not ended, and submit the copy, which is returned.
 
     For one in flight a verdict is needed, as in `cancel.cancel`; it stays cancelled if the copy is
     refused after all, and can be corrected then. Raises NotPossible with a sentence.
     """
-    if why := why_not(message):
-        raise NotPossible(f"It cannot be corrected: {why}")
-    payloads = _corrected(message, correction)
+    purpose = (message.service_interface, message.action)
+    if purpose == (correction.service_interface, correction.action) and not correction.payloads:
+        raise NotPossible("Nothing was corrected: replace at least one payload.")
+    return _replace(message, correction, verdict, actor, why_not_corrected)
+
+
+def _replace(
+    message: OutboundMessage,
+    correction: Correction,
+    verdict: Verdict | None,
+    actor: Actor,
+    why_not: Callable[[OutboundMessage], str],
+) -> OutboundMessage:
+    _require(message, why_not)
+    payloads = _payloads(message, correction)
     _try_out(message, correction, payloads)
     if message.state == OutboundState.IN_FLIGHT:
         cancel.cancel(message, verdict, actor)  # may ask the partner: in no transaction
     with transaction.atomic():
-        if message.state in (OutboundState.QUEUED, OutboundState.FLYING):
+        OutboundLink.objects.select_for_update(no_key=True).get(pk=message.link_id)
+        if message.state in (OutboundState.QUEUED, OutboundState.FLYING) or holds_up(message):
             cancel.cancel(message, verdict, actor)
         original = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
-        if why := why_not(original):
-            raise NotPossible(f"It cannot be corrected: {why}")
+        _require(original, why_not)
         copy = _submit(original, correction, payloads)
-        link_correction(original, copy, actor)
+        link_copy(original, copy, actor)
     return copy
 
 
-def _corrected(message: OutboundMessage, correction: Correction) -> list[Payload]:
+def _require(message: OutboundMessage, why_not: Callable[[OutboundMessage], str]) -> None:
+    if why := why_not(message):
+        raise NotPossible(f"Message {message} cannot be submitted again: {why}")
+
+
+def _payloads(message: OutboundMessage, correction: Correction) -> list[Payload]:
     parts = list(message.payloads.defer("wire"))
     if not parts and message.size:
         raise NotPossible("Its payloads were removed by retention: submit a new message.")
-    same_purpose = (correction.service_interface, correction.action) == (
-        message.service_interface,
-        message.action,
-    )
-    if same_purpose and not correction.payloads:
-        raise NotPossible("Nothing was corrected: replace at least one payload.")
     try:
         return [
             Payload(
@@ -118,7 +174,7 @@ def _submit(
             service_type=message.service_type or None,
         )
     except SubmitRefused as refused:
-        raise NotPossible(f"The corrected copy was refused: {refused}.") from None
+        raise NotPossible(f"The copy of message {message} was refused: {refused}.") from None
 
 
 def send_test_message(

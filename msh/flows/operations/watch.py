@@ -23,6 +23,7 @@ from msh.store.incidents import note_stuck, open_stuck, resolve_passed
 from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.operations.stuck_flights import find_unmoved_flights
 from msh.store.operations.stuck_links import (
+    find_last_answers,
     find_pending,
     find_undelivered,
     find_unmoved,
@@ -120,7 +121,12 @@ def _find_stuck_to_partners(limit: timedelta) -> int:
     stuck = {partner_id: why for partner_id, why in reasons.items() if why}
     for partner_id in quiet_partners(now) - open_stuck(Direction.OUT) if stuck else ():
         stuck.pop(partner_id, None)  # it stands still because that was planned
-    note_stuck(Direction.OUT, stuck, now)
+    answers = find_last_answers(stuck)
+    named = {
+        key: f"{why}; last answer: {answers[key]}" if key in answers else why
+        for key, why in stuck.items()
+    }
+    note_stuck(Direction.OUT, named, now)
     return len(stuck)
 
 

@@ -50,7 +50,7 @@ class Statistics(models.Model):
     sent = models.BigIntegerField(default=0)
     received = models.BigIntegerField(default=0)
     bytes_out = models.BigIntegerField(default=0)
-    """Payloads in wire form, of what was acknowledged or sent."""
+    """Payloads as they were submitted, of what was acknowledged or sent."""
     bytes_in = models.BigIntegerField(default=0)
     """Payloads as the application gets them, of what was received."""
     retries = models.BigIntegerField(default=0)

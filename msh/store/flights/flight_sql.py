@@ -275,8 +275,8 @@ END_MESSAGE = Write(
     order=Order.MESSAGE_AFTER_LINK,
 )
 
-# One incident counts those of several messages: it stays open while others are among them, failed
-# since it was opened, or still held. Flight and message were written before.
+# One incident counts those of several messages: it stays open while others are among them, held, or
+# failed and not submitted again. The flight, its message or its copy was written before.
 RESOLVE_OF_MESSAGE = Write(
     """
     UPDATE msh_incident
@@ -284,17 +284,21 @@ RESOLVE_OF_MESSAGE = Write(
     WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
       AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
       AND (message_id = %(message_id)s AND count = 1
-           OR kind IN ('retries_spent', 'processing_failed', 'message_expired',
-                       'refused_by_peer', 'error_received')
+           OR kind IN ('retries_spent', 'processing_failed', 'refused_by_peer', 'error_received',
+                       'message_expired')
               AND NOT EXISTS (
                   SELECT FROM msh_outboundlink link
                   JOIN msh_flight flight ON flight.link_id = link.id AND flight.state = 'held'
                   WHERE link.partner_id = %(partner_id)s AND flight.held_for = msh_incident.kind)
               AND NOT EXISTS (
                   SELECT FROM msh_outboundlink link
-                  JOIN msh_outboundmessage failed ON failed.link_id = link.id
-                  WHERE link.partner_id = %(partner_id)s AND failed.state = 'failed'
-                    AND failed.completed_at >= msh_incident.opened_at))
+                  JOIN msh_outboundmessage failed
+                    ON failed.link_id = link.id AND failed.state = 'failed'
+                  WHERE link.partner_id = %(partner_id)s
+                    AND (failed.semantics = 'OnceAndOnlyOnce' OR kind = 'error_received')
+                    AND failed.completed_at >= msh_incident.opened_at - interval '10 seconds'
+                    AND NOT EXISTS (SELECT FROM msh_outboundmessage copy
+                                    WHERE copy.corrects_id = failed.id)))
     """,
     order=Order.INCIDENT,
 )

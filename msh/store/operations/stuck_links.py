@@ -1,6 +1,6 @@
 """Links that somebody should look after: silent partners to be probed, work that makes no way."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -44,6 +44,12 @@ class _PendingRow:
     tries: int
     first_at: datetime
     last_detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _LastAnswer:
+    partner_id: int
+    detail: str
 
 
 # In a maintenance window the partner is silent as planned: an answer would begin to send to it, and
@@ -183,6 +189,19 @@ _PENDING = Statement(
 )
 
 
+_LAST_ANSWERS = Statement(
+    """
+    SELECT link.partner_id, left(last.detail, 500) AS detail
+    FROM msh_outboundlink link
+    CROSS JOIN LATERAL (
+        SELECT detail FROM msh_attempt
+        WHERE message_id = link.in_flight_id AND ended_at IS NOT NULL
+        ORDER BY number DESC LIMIT 1) last
+    WHERE link.partner_id = ANY(%(partners)s)
+""",
+    _LastAnswer,
+)
+
 _STATES = frozenset(state.value for state in DeliveryState)
 
 
@@ -194,6 +213,14 @@ def lock_probes(limit: int) -> list[int]:
 
 def find_unmoved(age: timedelta, limit: int) -> list[Unmoved]:
     return run(_UNMOVED(seconds=age.total_seconds(), limit=limit))[0]
+
+
+def find_last_answers(partner_ids: Collection[int]) -> Mapping[int, str]:
+    """By partner, what the last copy of its message in flight was answered, if that has ended."""
+    if not partner_ids:
+        return {}
+    (rows,) = run(_LAST_ANSWERS(partners=list(partner_ids)))
+    return {row.partner_id: row.detail for row in rows if row.detail}
 
 
 def find_undelivered(age: timedelta, limit: int) -> Mapping[int, Undelivered]:

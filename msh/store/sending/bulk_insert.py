@@ -146,7 +146,7 @@ def _message(
         new.ref_to_message_id,
         now,
         new.content_digest,
-        sum(map(len, new.parts)),
+        sum([len(payload.content) for payload in new.payloads]),
         new.boundary,
         heading.from_role,
         heading.to_role,

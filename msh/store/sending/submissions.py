@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
 from msh.store import history
+from msh.store.clock import read_clock
 from msh.store.engine import run
 from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
@@ -58,7 +59,7 @@ def insert_message(
     None, with nothing written, if its MessageId is known, or the partner's link is not in use, or
     submissions to the partner are refused.
     """
-    message.size = sum(map(len, parts))
+    message.size = sum([len(payload.content) for payload in payloads])
     has_one = len(parts) == 1
     values: dict[str, object] = {
         "agreement_id": message.agreement_id,
@@ -143,7 +144,9 @@ def lock_parents(agreements: Mapping[int, Agreement]) -> dict[int, Parents]:
     return {row.agreement_id: row for row in rows}
 
 
-def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:
+def link_copy(original: OutboundMessage, copy: OutboundMessage, actor: Actor) -> None:
+    """Say at both which message stands for which, who submitted it again, and why; and resolve the
+    incidents that were about it alone, or about nothing that still stands."""
     OutboundMessage.objects.filter(pk=copy.pk).update(corrects=original)
     events = (
         (original, "CopySubmitted", f"{copy.message_id} was submitted instead"),
@@ -151,6 +154,15 @@ def link_correction(original: OutboundMessage, copy: OutboundMessage, actor: Act
     )
     for message, event, detail in events:
         record_act(message, event, detail, actor)
+    run(
+        flight_sql.RESOLVE_OF_MESSAGE(
+            partner_id=original.agreement.partner_id,
+            message_id=original.message_id,
+            at=read_clock(),
+            actor=actor.name,
+            resolution=actor.reason,
+        )
+    )
 
 
 def record_act(message: OutboundMessage, event: str, detail: str, actor: Actor) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from msh.models import StatisticsProgress, Unit
+from msh.models import History, StatisticsProgress, Unit
 from msh.store.engine import USE_INDEX_ORDER, Call, run, run_all
 
 from . import collect_sql as sql
@@ -38,6 +38,14 @@ KEPT = {
 def counted_up_to() -> datetime | None:
     """None: nothing is counted."""
     return StatisticsProgress.objects.values_list("up_to", flat=True).first()
+
+
+def happened_after(at: datetime, partner_ids: Sequence[int] | None) -> bool:
+    """Whether anything happened to messages of these partners, or of any, that is not counted."""
+    later = History.objects.filter(at__gt=at, subject=History.Subject.MESSAGE)
+    if partner_ids is not None:
+        later = later.filter(partner__in=partner_ids)
+    return later.exists()
 
 
 def is_counting() -> bool:

@@ -45,8 +45,8 @@ def test_in_doubt_is_decided_on_its_page(administrator: Client) -> None:
     assert "Unknown whether consumer erp has the message" in page
     assert "2 messages wait behind it." in page
     assert f"Search the application for MessageId {doubtful.message.message_id}." in page
-    assert "If it has the message, choose Mark completed. If it does not, choose Run again." in page
-    assert "With Ask resolver" not in page
+    assert "If it has the message, mark the delivery completed. If it does not, run the" in page
+    assert "sk the resolver" not in page
     for name in ("run-again", "mark-completed", "park", "reject"):
         assert f"/{doubtful.pk}/{name}/" in page
     assert "Received and stored" in page
@@ -55,7 +55,7 @@ def test_in_doubt_is_decided_on_its_page(administrator: Client) -> None:
 def test_a_resolver_is_named_where_there_is_one(administrator: Client) -> None:
     doubtful = delivery("in_doubt")
     Consumer.objects.update(resolver="some.resolver")
-    assert "With Ask resolver, consumer erp finds out" in page_of(administrator, doubtful)
+    assert "Or ask the resolver: consumer erp finds out" in page_of(administrator, doubtful)
 
 
 def test_one_that_nobody_decides_has_no_alarm(administrator: Client) -> None:

@@ -14,7 +14,7 @@ from msh.admin.links.counters import forecast
 from msh.admin.links.link_view import variant_of
 from msh.flows.operations import change_link
 from msh.flows.operations.cancel import cancel
-from msh.models import InboundLink, OutboundLink, OutboundMessage
+from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from tests.admin.conftest import client_of, late_world, suspended_world, waiting_world
@@ -222,6 +222,20 @@ def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
     assert shown == (*row[:6], "-")
 
 
+def acknowledge_earlier(world: World) -> None:
+    """One more message, two minutes ago."""
+    History.objects.create(
+        at=timezone.now() - timedelta(minutes=2),
+        partner=world.there,
+        direction="out",
+        subject="message",
+        message_id="m-0",
+        event="AckReceived",
+        from_state="in_flight",
+        to_state="acknowledged",
+    )
+
+
 def test_page_of_a_queue_that_drains_says_when_it_is_empty(viewer: Client) -> None:
     world = make_world()
     world.submit()
@@ -233,8 +247,10 @@ def test_page_of_a_queue_that_drains_says_when_it_is_empty(viewer: Client) -> No
         world.submit()
 
     page = page_of(viewer, world)
-    assert "About 6 a minute: empty in about 30 s, if no more are added" in page
+    assert "empty in about" not in page
     assert 'hx-trigger="every 5s"' in page
+    acknowledge_earlier(world)
+    assert "About 1 a minute: empty in about" in page_of(viewer, world)
 
 
 def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
@@ -246,6 +262,7 @@ def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
     for _ in range(3):
         world.submit()
     (job,) = world.poll()
+    acknowledge_earlier(world)
     assert "empty in about" in page_of(viewer, world)
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 maintenance"))
     page = page_of(viewer, world)
@@ -258,7 +275,7 @@ def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
     ("queued", "acknowledged", "seconds", "words"),
     [
         (20_000, 600, 600, "About 60 a minute: empty in about 5 h 33 min, if no more are added"),
-        (1, 1, 0, "About 6 a minute: empty in about 10 s, if no more are added"),
+        (1, 6, 60, "About 6 a minute: empty in about 10 s, if no more are added"),
     ],
 )
 def test_forecast_goes_on_at_the_rate_so_far(

@@ -106,7 +106,7 @@ def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
     assert [row[1] for row in timeline.rows] == [
         "Submitted by the application",
         "Taken from the queue and given its number",
-        "Copy 1 not sent",
+        "Copy 1 failed",
     ]
     assert "Cannot connect to 127.0.0.1:9: Connection refused" in timeline.rows[-1][-1]
     assert [row[0] for row in payloads.rows] == [1]

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from django.conf import settings
+from django.utils import timezone
 
-from msh.flows.operations.inspection.answers import TEST_FIRST, Cause, answer_of
+from msh.flows.operations.inspection.answers import ANSWERS, TEST_FIRST, Cause, answer_of
 from msh.flows.operations.inspection.causes import cause_of
+from msh.flows.operations.inspection.standing import last_answer, trouble_of
 from msh.models import OperatorNotice
 from msh.protocol.alerts.severity import EARLY_WARNING, Severity
 
@@ -100,7 +102,11 @@ def _cause(notice: OperatorNotice) -> Cause:
     """By the last answer, if the cause is what that says."""
     if notice.kind == EARLY_WARNING:
         return _LATE
-    return cause_of(notice.kind, answer_of(notice.detail.rpartition("last answer: ")[2]))
+    answer = answer_of(notice.detail.rpartition("last answer: ")[2])
+    if notice.incident is None:
+        return cause_of(notice.kind, answer)
+    answer = last_answer(notice.incident) if answer not in ANSWERS else answer
+    return cause_of(notice.kind, answer, trouble_of(notice.incident, timezone.now()).standing)
 
 
 def _page(notice: OperatorNotice) -> str:

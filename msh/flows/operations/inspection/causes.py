@@ -8,12 +8,16 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 
 from .answers import ANSWERS, TEST_FIRST, Answer, Cause, Help
+from .ways import Standing
 
 
-def cause_of(kind: str, answer: Answer = Answer.NONE) -> Cause:
-    """`kind`: an IncidentKind, or OPERATOR."""
-    known = CAUSES.get(kind) or Cause(kind, "Resume the link.")
-    return ANSWERS.get(answer, known) if kind in _OF_THE_ANSWER else known
+def cause_of(kind: str, answer: Answer = Answer.NONE, standing: Standing = Standing.LINK) -> Cause:
+    """`kind`: an IncidentKind, or OPERATOR. `standing`: what stands still for it."""
+    known = CAUSES.get(kind) or Cause(kind, "{Again}.")
+    found = ANSWERS.get(answer, known) if kind in _OF_THE_ANSWER else known
+    if standing is Standing.OVER and kind in OF_MESSAGES:
+        return Cause(found.what, _OVER, found.runbook, (), Standing.OVER)
+    return found.of(standing)
 
 
 _OF_THE_ANSWER = {
@@ -22,6 +26,21 @@ _OF_THE_ANSWER = {
     IncidentKind.PARTNER_UNREACHABLE,
 }
 """Kinds whose cause is what the last answer says."""
+OF_MESSAGES = {
+    IncidentKind.RETRIES_SPENT,
+    IncidentKind.REFUSED_BY_PEER,
+    IncidentKind.ERROR_RECEIVED,
+    IncidentKind.MESSAGE_EXPIRED,
+    IncidentKind.ANSWER_REFUSED,
+    IncidentKind.PROCESSING_FAILED,
+    IncidentKind.CONVERSATION_STOPPED,
+    IncidentKind.PARTNER_REFUSES,
+    IncidentKind.PARTNER_UNREACHABLE,
+    IncidentKind.TRANSIENT_LIMIT,
+    IncidentKind.RESYNCHRONISE,
+}
+"""Kinds that are about messages to a partner: when none of them stands still, they are over."""
+_OVER = "Nothing of it is suspended, held or failed any more. {Resolve_over}."
 ERROR_MESSAGES = {
     IncidentKind.ERROR_RECEIVED,
     IncidentKind.RESYNCHRONISE,
@@ -31,38 +50,39 @@ ERROR_MESSAGES = {
 CAUSES: dict[str, Cause] = {
     OPERATOR: Cause(
         "Suspended by an operator",
-        "Resume when the recorded reason no longer applies.",
+        "{Again} when the recorded reason no longer applies.",
         "suspended-by-operator",
     ),
     IncidentKind.RETRIES_SPENT: Cause(
         "No Acknowledgement after all retries",
-        "Check that the partner's MSH is running, then resume. If the partner has already stored"
-        " the message, it discards the duplicate and acknowledges it again.",
+        "Check that the partner's MSH is running, then {again}. After {resuming}, a partner that"
+        " has already stored the message discards the duplicate and acknowledges it again.",
         "no-acknowledgement",
         TEST_FIRST,
     ),
     IncidentKind.REFUSED_BY_PEER: Cause(
         "The partner refused the message permanently",
-        "The partner will refuse the same bytes again. Fix the problem that the last error names,"
-        " here or at the partner, then resume.",
+        "The partner will refuse the same content again. Fix the problem that the last error names,"
+        " here or at the partner, then {again}. Otherwise {instead}.",
         "refused",
         (Help.MESSAGE, Help.RESUME),
     ),
     IncidentKind.TRANSIENT_LIMIT: Cause(
         "The partner asked to wait too often or for too long",
-        "Ask the partner when it will accept messages again, then resume.",
+        "Ask the partner when it will accept messages again, then {again}.",
         "busy",
     ),
     IncidentKind.RESYNCHRONISE: Cause(
         "Sequence numbers out of sync with the partner",
-        "Sending again does not help. Compare our next number with the last number and MessageId"
-        " that the partner accepted.",
+        "Sending again does not help. {Resynchronise}: compare our next number with the last number"
+        " and MessageId that the partner accepted.",
         "restored",
         (Help.RESYNCHRONISE,),
     ),
     IncidentKind.ERROR_RECEIVED: Cause(
         "The partner answered with an Error",
-        "Ask the partner what is wrong with the message. Resuming sends the same bytes again.",
+        "Ask the partner what is wrong with the message. If it corrects its side, {again}."
+        " Otherwise {instead}.",
         "refused",
         (Help.MESSAGE, Help.RESUME),
     ),
@@ -90,8 +110,8 @@ CAUSES: dict[str, Cause] = {
     IncidentKind.RESET_HELD: Cause(
         "The partner restarted at number 1; it waits until an operator allows the reset",
         "The message is not stored here: the partner is asked to send it again. Ask the partner"
-        " whether it reset its counter. If it did, allow the reset. If its link to us is suspended"
-        " by then, its operator has to resume it.",
+        " whether it reset its counter. If it did, {allow_reset}. If its link to us is suspended"
+        " by then, its operator resumes it.",
         "reset",
     ),
     IncidentKind.STORE_SHORT: Cause(
@@ -108,30 +128,29 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.STUCK: Cause(
         "No progress on this link although there is work",
-        "Fix the cause that the detail names: resume the link, resume deliveries, or enable or"
-        " start the consumer. If there is none, check that worker and beat are running. The"
-        " incident is resolved automatically when there is progress. If you resolve it before"
-        " that, it is opened again.",
+        "The detail and the page of the link say what it waits for, and what to do. If they name"
+        " nothing, check that worker and beat are running. The incident is resolved automatically"
+        " when there is progress. If you resolve it before that, it is opened again.",
         "stuck",
     ),
     IncidentKind.DELIVERY_FAILED: Cause(
         "The application does not accept a message",
         "All delivery attempts failed. Fix what the last error names in the application. Then"
-        " run the delivery again, or make another decision.",
+        " {run_again}, or make another decision.",
         "blocked",
     ),
     IncidentKind.DELIVERY_REJECTED: Cause(
         "The application rejected a message",
         "This is a business error. The message is stored and not delivered again. Agree with"
-        " the operator of the application, or with the partner, what to do. Then run the delivery"
-        " again: the incident is resolved when all of them are completed. Or resolve the incident.",
+        " the operator of the application, or with the partner, what to do. Then {run_again}: the"
+        " incident is resolved when all of them are completed. Or {resolve}.",
         "blocked",
     ),
     IncidentKind.DELIVERY_IN_DOUBT: Cause(
         "Unknown whether the application has a message",
         "A worker died while the application was processing the message. Search the application"
-        " for the MessageId, which was sent as Idempotency-Key. Then mark the delivery completed,"
-        " or run it again.",
+        " for the MessageId, which was sent as Idempotency-Key. Then {mark_completed}, or"
+        " {run_again}.",
         "in-doubt",
     ),
     IncidentKind.NO_CONSUMER: Cause(
@@ -150,15 +169,14 @@ CAUSES: dict[str, Cause] = {
     IncidentKind.PROCESSING_FAILED: Cause(
         "A message or a signal could not be processed",
         "The detail names the error: a row that cannot be read, or a defect of this MSH (see the"
-        " traceback in its log). Nothing else is blocked. When the error is fixed, resume the link"
-        " or cancel the message.",
+        " traceback in its log). Nothing else is blocked. When the error is fixed, {again}. Or"
+        " {cancel}.",
         "processing-failed",
         (Help.MESSAGE, Help.RESUME),
     ),
     IncidentKind.WENT_AHEAD_ALONE: Cause(
         "An operator went ahead without a second person",
-        "The detail says what was done and why. If in doubt, compare both sides. Then resolve"
-        " the incident.",
+        "The detail says what was done and why. If in doubt, compare both sides. Then {resolve}.",
         "went-ahead-alone",
     ),
     IncidentKind.CLOCK_DOUBTFUL: Cause(
@@ -181,45 +199,43 @@ CAUSES: dict[str, Cause] = {
         "The partner cannot be reached",
         "Several attempts in a row were not answered. Messages wait and keep their retries."
         " Check the partner's address, its MSH and the network. If the partner is probed, sending"
-        " resumes automatically when a probe is answered. Otherwise resume.",
+        " resumes automatically when a probe is answered. Otherwise {again}.",
         "connection",
         TEST_FIRST,
     ),
     IncidentKind.PARTNER_REFUSES: Cause(
         "The partner refuses one message after the other",
         "Nothing more is sent, so that it does not refuse the whole queue. The detail has its last"
-        " answer: correct what it names, here or at the partner. Then resume, and submit the"
-        " refused messages again. If the messages themselves were wrong, resume.",
+        " answer: correct what it names, here or at the partner. Then {again}. What was refused has"
+        " failed: the page of the link lists it, and each can be submitted again or corrected.",
         "refused",
         (Help.MESSAGE, Help.PARTNER, Help.RESUME),
     ),
     IncidentKind.MESSAGE_EXPIRED: Cause(
         "A message was not acknowledged within its TimeToLive",
-        "It is not sent again. Ask the partner whether it has the message. If it does not, the"
-        " application must submit it again.",
+        "It is not sent again by itself. Ask the partner whether it has the message. If it does"
+        " not, {again}.",
         "expired",
     ),
     IncidentKind.PREDECESSOR_MISSING: Cause(
         "Messages of a conversation wait for one that has not arrived",
         "They are stored and acknowledged, and are delivered when the missing message arrives."
-        " Ask the partner for the number that the detail names. If it will never arrive, skip it,"
-        " or drop the waiting messages.",
+        " Ask the partner for the number that the detail names. If it will never arrive,"
+        " {skip_missing}, or {drop_held}.",
         "conversation",
     ),
     IncidentKind.CONVERSATION_STOPPED: Cause(
         "A conversation that is sent in order is stopped",
         "One of its messages failed, is held, or was cancelled; later ones wait, other"
-        " conversations do not. Resume the message, which sends it again with the same bytes and"
-        " number; or cancel it, and restart the conversation when all messages sent in it are"
-        " acknowledged or cancelled.",
+        " conversations do not. {Again}. Or {cancel}. After a message of it was cancelled, it can"
+        " be restarted when all messages sent in it are acknowledged or cancelled. {Restart}.",
         "conversation",
     ),
     IncidentKind.ANSWER_REFUSED: Cause(
         "An answer of the partner to our message is refused",
         "The answer is invalid or breaks the agreement, so it does not acknowledge the message."
         " Sending the message again brings the same answer. Correct the agreement or make it"
-        " lenient, or ask the partner to correct its answers. Then resume the message, or cancel"
-        " it with a verdict.",
+        " lenient, or ask the partner to correct its answers. Then {again}. Or {cancel}.",
         "answer-refused",
     ),
     IncidentKind.ORDER_RESTARTED: Cause(

@@ -56,7 +56,7 @@ RETRYING: dict[Answer, str] = {
     ),
     Answer.NUMBERS: (
         "The partner refuses the number of the message. When its Error message arrives or the"
-        " retries are spent, the link is suspended: resynchronise it then."
+        " retries are spent, the link is suspended, and its page says what to do."
     ),
     Answer.NOT_ACCEPTED: (
         "The partner refuses the message; its answer says why. When its Error message arrives or"

@@ -1,5 +1,6 @@
 """What the rows say of a message to be sent and of its link, as values."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -59,6 +60,8 @@ class Situation:
     stopped: str = ""
     failed_for: str = ""
     """Why nothing more of it is sent, in the words of who ended it."""
+    sent_instead: bool = False
+    """A copy of it was submitted."""
 
 
 def situation_of(message: OutboundMessage) -> Situation:
@@ -78,16 +81,19 @@ def situation_of(message: OutboundMessage) -> Situation:
         suspended_detail=link.suspended_detail,
         attempt=_last_attempt(message.pk if of_itself else link.in_flight_id),
         place=_place_of(message, best_effort=best_effort),
-        failed_for=_failed_for(message),
+        failed_for=why_they_failed([message]).get(message.pk, ""),
+        sent_instead=message.corrected_by.exists(),
     )
 
 
-def _failed_for(message: OutboundMessage) -> str:
-    """As the From-Party was told."""
-    if message.state != OutboundState.FAILED:
-        return ""
-    told = PartyEvent.objects.filter(message=message, kind=PartyEventKind.FAILED)
-    return told.order_by("-pk").values_list("detail", flat=True).first() or ""
+def why_they_failed(messages: Iterable[OutboundMessage]) -> Mapping[int, str]:
+    """By key, as the From-Party was told."""
+    failed = [one.pk for one in messages if one.state == OutboundState.FAILED]
+    if not failed:
+        return {}
+    told = PartyEvent.objects.filter(message__in=failed, kind=PartyEventKind.FAILED)
+    rows = told.order_by("pk").values_list("message", "detail")
+    return {key: " ".join(detail.split()) for key, detail in rows}
 
 
 def _last_attempt(key: int | None) -> LastAttempt | None:

@@ -20,6 +20,7 @@ from msh.models import (
 )
 from msh.models.history import NEWEST_FIRST, OLDEST_FIRST
 from msh.protocol.kinds import DeliveryState
+from msh.protocol.vocabulary import utc_text
 
 FIRST, LAST = 20, 180
 """Rows of the history that are shown one by one: a partner can make a million of one message."""
@@ -120,7 +121,7 @@ def folded(moments: Iterable[Moment]) -> list[Moment]:
         first, last = alike[0], alike[-1]
         times, since = sum(one.times for one in alike), first.since or first.at
         if times > 1:
-            repeated = f"{times} times since {since:%Y-%m-%d %H:%M:%S}"
+            repeated = f"{times} times since {utc_text(since)}"
             detail = "; ".join(filter(None, (repeated, last.detail)))
             last = replace(last, detail=detail, times=times, since=since)
         lines.append(last)

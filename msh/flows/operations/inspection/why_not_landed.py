@@ -2,8 +2,10 @@
 
 from datetime import datetime
 
+from django.utils import timezone
 from django.utils.timezone import localtime
 
+from msh.flows.operations.cancel import under_way
 from msh.models import (
     Attempt,
     Flight,
@@ -19,27 +21,38 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
 from msh.store.operations.windows import is_in_maintenance
 
-from .answers import OUTCOMES, answer_of
+from .answers import OUTCOMES, Answer, answer_of
 from .causes import cause_of
 from .retrying import is_retrying, retrying
+from .situation import why_they_failed
+from .standing import standing_of_link, standing_of_message
+from .ways import Standing, filled
+
+COPY_UNDER_WAY = "One copy is still under way: its result counts."
 
 
 def explanation_of_flight(message: OutboundMessage) -> str:
-    """A few sentences. `message` with its link, and its flight if it has one."""
+    """A few sentences, with marks (`ways.py`). `message` with its link, and its flight if it has
+    one."""
     if message.state == OutboundState.FAILED:
-        advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
-        return f"Failed at {_time(message.completed_at)}; its conversation is stopped. {advice}"
+        standing = standing_of_message(message, timezone.now())
+        advice = cause_of(IncidentKind.CONVERSATION_STOPPED, standing=standing).text
+        why = why_they_failed([message]).get(message.pk)
+        return (
+            f"Failed at {_time(message.completed_at)}{f': {why}' if why else ''}; its conversation"
+            f" is stopped. {advice}"
+        )
     return _under_way(message, message.flight)
 
 
 def _under_way(message: OutboundMessage, flight: Flight) -> str:
     link = message.link
     if flight.state == FlightState.HELD:
-        return _held(flight)
+        return _held(message, flight)
     if link.state == LaneState.SUSPENDED:
-        cause = cause_of(link.suspended_for, answer_of(link.suspended_detail))
+        cause = cause_of(link.suspended_for, _last_answer(message, link), standing_of_link(link))
         detail = f" ({' '.join(link.suspended_detail.split())})" if link.suspended_detail else ""
-        return f"{cause.what}{detail}.{_next_probe(link)} {cause.advice}"
+        return f"{cause.what}{detail}.{_next_probe(link)} {cause.text}"
     if flight.state == FlightState.WAITING:
         return (
             f"Attempt {flight.attempt} was started; waiting for its Acknowledgement until"
@@ -77,8 +90,7 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
     if conversation.state == NumberingState.STOPPED:
         stopped_by = ", ".join(conversation.stopped_by)
         what = f": message {stopped_by}" if stopped_by else ""
-        advice = cause_of(IncidentKind.CONVERSATION_STOPPED).advice
-        return f"Its conversation is stopped{what}. {advice}"
+        return f"Its conversation is stopped{what}. See the page of that message."
     if flight.waits_turn and conversation.state == NumberingState.CONFIRMING:
         first = conversation.unconfirmed
         return f"The first message of its conversation, {first}, is not acknowledged yet."
@@ -87,21 +99,51 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
     return ""
 
 
-def _held(flight: Flight) -> str:
+def _held(message: OutboundMessage, flight: Flight) -> str:
+    standing = standing_of_message(message, timezone.now())
     if flight.held_for == OPERATOR:
-        return "An operator holds it. Resume it, or cancel it with a verdict."
-    return f"{cause_of(flight.held_for).what}. Resume it, send it now, or cancel it with a verdict."
+        what, advice = "An operator holds it", ""
+    else:
+        cause = cause_of(flight.held_for, _answer(_last_attempt(message)), standing)
+        what, advice = f"{cause.what}.{_last(message)}".rstrip("."), f"{cause.text} "
+    lapsed = (
+        " No further copy of it may be sent: its time is over."
+        if standing is Standing.LAPSED
+        else ""
+    )
+    own = filled("{Again}. Or {send_now}. Or {cancel}.", standing)
+    copy = f" {COPY_UNDER_WAY}" if under_way(message.link, message) else ""
+    return f"{what}.{lapsed}{copy} {advice}{own}"
+
+
+def _last_attempt(message: OutboundMessage) -> Attempt | None:
+    """If it has ended."""
+    attempt = Attempt.objects.filter(message=message).order_by("-number").first()
+    return attempt if attempt is not None and attempt.ended_at else None
+
+
+def _answer(attempt: Attempt | None) -> Answer:
+    return answer_of(attempt.detail, attempt.status) if attempt else Answer.NONE
+
+
+def _last_answer(message: OutboundMessage, link: OutboundLink) -> Answer:
+    """To the message, or else to the one for which the link was suspended."""
+    own = _answer(_last_attempt(message))
+    known = own not in (Answer.NONE, Answer.OTHER)
+    return own if known else answer_of(link.suspended_detail)
 
 
 def _last(message: OutboundMessage) -> str:
-    attempt = Attempt.objects.filter(message=message).order_by("-number").first()
-    if attempt is None or attempt.ended_at is None:
+    attempt = _last_attempt(message)
+    if attempt is None:
         return ""
     detail = f", {attempt.detail}" if attempt.detail else ""
     cause = None
-    if is_retrying(attempt.outcome, attempt.number - 1):
+    if message.link.state != LaneState.SUSPENDED and is_retrying(
+        attempt.outcome, attempt.number - 1
+    ):
         cause = retrying(attempt.detail, attempt.status)
-    advice = f" {cause.advice}" if cause else ""
+    advice = f" {cause.text}" if cause else ""
     outcome = OUTCOMES[AttemptOutcome(attempt.outcome)]
     return f" Attempt {attempt.number} ended with: {outcome}{detail[:200]}.{advice}"
 

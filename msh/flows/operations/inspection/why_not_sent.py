@@ -6,8 +6,10 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.utils.timezone import localtime
 
+from msh.flows.sending.transmit import GRACE
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.errors import UnreadableTermsError
@@ -16,15 +18,22 @@ from msh.store.operations.queue_place import MOST
 
 from .answers import OUTCOMES, answer_of, says_out_of_step
 from .causes import cause_of
+from .copies import story_of_copies
 from .retrying import is_retrying, retrying
 from .situation import ENDED, LastAttempt, Situation, situation_of
-from .why_not_landed import explanation_of_flight, stops_its_conversation
+from .ways import Standing, filled, words_of
+from .why_not_landed import (
+    COPY_UNDER_WAY,
+    explanation_of_flight,
+    stops_its_conversation,
+)
 
 OVERDUE = timedelta(seconds=15)
 """The sweep polls every second: work that is overdue for longer is not being done."""
-LONGEST = 300
+LONGEST = 1_000
 """Characters of a partner's answer that are shown: a sentence is to stay one."""
 
+_INSTEAD = filled("If it is still needed, {again}. To change it, {instead}.", Standing.FAILED)
 _VERDICTS = {
     "received": "the partner has it",
     "not_received": "the partner does not have it",
@@ -33,16 +42,25 @@ _VERDICTS = {
 
 
 def explanation_of(key: int) -> str:
-    """Of the outbound message with this id."""
+    """Of the outbound message with this id, and of those that were submitted again for it."""
     messages = OutboundMessage.objects.select_related("link__in_flight")
     message = messages.defer("head", "link__in_flight__head").get(pk=key)
+    return words_of(advised(message))
+
+
+def advised(message: OutboundMessage) -> str:
+    """The same, with marks of the actions that it names (`ways.py`)."""
+    return f"{_explanation_of(message)}{story_of_copies(message)}"
+
+
+def _explanation_of(message: OutboundMessage) -> str:
     if message.state == OutboundState.FLYING or stops_its_conversation(message):
         return explanation_of_flight(message)
     situation = situation_of(message)
     try:
         if overdue_since(situation):
             situation = replace(situation, stopped=_stopped())
-        return explanation(situation)
+        return _told(situation)
     except UnreadableTermsError as error:
         return f"The terms of the message in flight cannot be read: {error}."
 
@@ -64,6 +82,10 @@ def overdue_since(situation: Situation) -> datetime | None:
 def explanation(situation: Situation) -> str:
     """Why it is not sent or not acknowledged yet, or how it ended; with the cure, if there is one.
     A few sentences."""
+    return words_of(_told(situation))
+
+
+def _told(situation: Situation) -> str:
     if situation.state in ENDED:
         return _end(situation)
     under_way = situation.best_effort and situation.state == OutboundState.IN_FLIGHT
@@ -95,17 +117,16 @@ def _end(situation: Situation) -> str:
         case OutboundState.FAILED:
             answer = _answer(situation.attempt) or "it is unknown how the attempt ended"
             attempt = situation.attempt
-            if situation.failed_for and not (attempt and attempt.detail in situation.failed_for):
+            last = attempt.detail if attempt else ""
+            if situation.failed_for and not (last and last in situation.failed_for):
                 answer = f"{_one_line(situation.failed_for)}. Last answer: {answer}"
             why = (
-                "A BestEffort message has one attempt"
+                "A BestEffort message has one attempt."
                 if situation.best_effort
-                else "No further copy is sent; a late Acknowledgement still completes it"
+                else "No further copy is sent; a late Acknowledgement still completes it."
             )
-            return (
-                f"Failed at {at}: {answer}. {why}: if it is still needed, submit it again with a"
-                " new MessageId."
-            )
+            said = f"Failed at {at}: {answer}. {why}"
+            return said if situation.sent_instead else f"{said} {_INSTEAD}"
     verdict = _VERDICTS.get(situation.verdict, "")
     return f"Cancelled at {at}{': ' if verdict else ''}{verdict}."
 
@@ -116,14 +137,18 @@ def _suspension(situation: Situation) -> str:
     detail = situation.suspended_detail
     known = attempt is not None and not says_out_of_step(detail)
     said = attempt.answer if attempt and known else answer_of(detail)
-    cause = cause_of(lane.suspended_for, said)
-    detail = _one_line(detail)
     flying = lane.in_flight
+    own = flying is not None and flying.message_id == situation.message_id
+    standing = Standing.LINK if own else Standing.GATE
+    cause = cause_of(lane.suspended_for, said, standing)
+    detail = _one_line(detail)
     where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
-    advice = "The Acknowledgement came late: resume the link." if lane.late_ack else cause.advice
+    late = f"The Acknowledgement came late. {filled('{Again}.', Standing.LINK)}"
+    advice = late if lane.late_ack else cause.text
     return (
         f"The link has been suspended since {_time(situation.suspended_since)}{where}:"
-        f" {cause.what}{f' ({detail})' if detail else ''}.{_last_words(situation)} {advice}"
+        f" {cause.what}{f' ({detail})' if detail else ''}.{_last_words(situation)}"
+        f"{_still_under_way(situation)} {advice}"
     )
 
 
@@ -133,6 +158,15 @@ def _last_words(situation: Situation) -> str:
     if attempt is None or attempt.detail == situation.suspended_detail or not _answer(attempt):
         return ""
     return f" Last answer: {_answer(attempt)}."
+
+
+def _still_under_way(situation: Situation) -> str:
+    attempt = situation.attempt
+    if attempt is None or attempt.ended_at is not None:
+        return ""
+    longest = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
+    lost = situation.place.now - attempt.claimed_at > longest
+    return "" if lost else f" {COPY_UNDER_WAY}"
 
 
 def _flight(situation: Situation, flying: InFlight) -> str:
@@ -180,7 +214,7 @@ def _advice(attempt: LastAttempt | None, flying: InFlight) -> str:
     if attempt is None or not is_retrying(attempt.outcome, flying.retries_spent):
         return ""
     cause = retrying(attempt.detail, attempt.status)
-    return f". {cause.advice}" if cause else ""
+    return f". {cause.text}" if cause else ""
 
 
 def _best_effort(situation: Situation) -> str:

@@ -23,7 +23,7 @@ from msh.flows.errors import NotPossible, NotYet
 from msh.flows.operations import change_link
 from msh.flows.operations.cancel import cancel as cancel_message
 from msh.flows.operations.change_delivery import decide_one
-from msh.flows.operations.many import replay
+from msh.flows.operations.many import replay, stopped_messages
 from msh.flows.operations.many.confirmation import begin_once, new_job
 from msh.models import (
     EVER,
@@ -76,14 +76,18 @@ class Choice:
 
 class Limits(TypedDict, total=False):
     """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys;
-    `but_for`: not these. `consumer` and `partner`: replays to this consumer, of messages from
-    this partner."""
+    `but_for`: not these. `consumer`: replays to this consumer. `partner`: messages from or to this
+    one; `conversation`: of this ConversationId; `incident`: that failed for it. `spare_copied`: but
+    for messages that a job for many leaves out (`stopped_messages.without_copies`)."""
 
     spare_held: bool
     only: Collection[int] | None
     but_for: Collection[int]
     consumer: int | None
     partner: str
+    conversation: str
+    incident: int | None
+    spare_copied: bool
 
 
 def _rows(action: str, since: datetime, **limits: Unpack[Limits]) -> QuerySet[Any]:
@@ -96,6 +100,10 @@ def _rows(action: str, since: datetime, **limits: Unpack[Limits]) -> QuerySet[An
         rows = rows.exclude(**{f"{choice.key}__in": but_for})
     if action == BulkAction.REPLAY:
         return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))
+    if action in OF_MESSAGES:
+        about = limits.get("partner", ""), limits.get("conversation", ""), limits.get("incident")
+        found = stopped_messages.of(rows, *about)
+        return stopped_messages.without_copies(found) if limits.get("spare_copied") else found
     if limits.get("spare_held") and action == BulkAction.RESUME:
         return rows.exclude(suspended_for=OPERATOR)
     return rows
@@ -140,7 +148,19 @@ CHOICES: dict[str, Choice] = {
     # Messages are chosen by link (`many/cancel_queue.py`), not by time.
     BulkAction.CANCEL: Choice(_nothing, "pk", F("message_id"), _cancel),
     BulkAction.REPLAY: Choice(replay.replayable, "pk", replay.LABEL, replay.replay, in_order=True),
+    BulkAction.SUBMIT_AGAIN: Choice(
+        stopped_messages.failed,
+        "pk",
+        F("message_id"),
+        stopped_messages.submit_again,
+        in_order=True,
+    ),
+    BulkAction.RESUME_MESSAGES: Choice(
+        stopped_messages.held, "pk", F("message_id"), stopped_messages.resume
+    ),
 }
+OF_MESSAGES = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)
+"""Actions on messages that stand still."""
 
 
 def count(action: str, since: datetime, **limits: Unpack[Limits]) -> int:
@@ -205,7 +225,8 @@ def replay_one(delivery: Delivery, actor: Actor, confirmation: UUID | None = Non
 
 
 def _about(**limits: Unpack[Limits]) -> str:
-    parts = {"consumer": limits.get("consumer"), "partner": limits.get("partner")}
+    named = ("consumer", "partner", "conversation", "incident")
+    parts = {name: limits.get(name) for name in named}
     return " ".join(f"{name}:{value}" for name, value in parts.items() if value)
 
 

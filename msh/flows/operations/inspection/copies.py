@@ -1,0 +1,57 @@
+"""What an operator has to know of a message and of those that were submitted again for it: whether
+the partner has the same content twice, or will have."""
+
+from msh.models import OutboundMessage, OutboundState
+from msh.protocol.kinds import Verdict
+from msh.store.operations.copies import received_before
+
+
+def is_received(message: OutboundMessage) -> bool:
+    """By its Acknowledgement, or by the verdict of an operator."""
+    return message.state == OutboundState.ACKNOWLEDGED or message.outcome == Verdict.RECEIVED
+
+
+def has_it_twice(message: OutboundMessage) -> bool:
+    """Whether the partner has the message and one that was submitted for it, or may get it."""
+    if is_received(message) and message.corrected_by.exists():
+        return True
+    return message.corrects_id is not None and message.pk in received_before([message.pk])
+
+
+def story_of_copies(message: OutboundMessage) -> str:
+    """Which message stands for which, as sentences with a blank before each; empty if none does."""
+    said = ""
+    if copy := message.corrected_by.first():
+        state = copy.get_state_display()
+        said = f" Message {copy} was submitted instead: {state[:1].lower()}{state[1:]}."
+        if is_received(message):
+            said += f" The partner has this one after all. {_AGREE}"
+    if message.corrects_id is None:
+        return said
+    if earlier := received_before([message.pk]).get(message.pk):
+        return (
+            f"{said} It stands for message {earlier.message_id}, which the partner has after all."
+            f" {_AGREE}"
+        )
+    return f"{said} It was submitted instead of message {message.corrects}."
+
+
+def twice_if_sent(message: OutboundMessage, *, sure: bool = False) -> str:
+    """What to consider before it is submitted again, as a sentence with a blank before it. `sure`:
+    only if the partner has the content for certain; empty otherwise."""
+    if is_received(message):
+        return " The partner has this message: it would get the same content twice."
+    if earlier := received_before([message.pk]).get(message.pk):
+        return (
+            f" This message stands for {earlier.message_id}, which the partner has after all: it"
+            " would get the same content twice."
+        )
+    if sure or message.state != OutboundState.FAILED or message.first_sent_at is None:
+        return ""
+    return (
+        " The partner may have processed the failed message all the same: ask its operator if the"
+        " same content twice would do harm."
+    )
+
+
+_AGREE = "It may have the same content twice: agree with it which one counts."

@@ -48,6 +48,7 @@ _LIMITS = ("transient_count_limit", "transient_time_limit", "transient_wait_limi
 AGREEMENT = {
     **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type"), str),
     **dict.fromkeys((*_TIMES, *_LIMITS, "time_to_live", "persist_duration", "window"), int),
+    "clock_tolerance": int,
     **dict.fromkeys(("semantics", "ack", "eliminates", "sync_reply", "soap_action"), str),
     **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
     **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),

@@ -179,6 +179,8 @@ class Agreement(Ebms2Settings):
         self._refuse_unasked_acknowledgements()
         if self.ordered:
             self.refuse_what_order_forbids()
+        if self._has_terms():
+            self.refuse_short_persist_duration(self.retries, self.retry_interval)
         if self._has_terms() and (why := self.kept_too_short()):
             raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
 

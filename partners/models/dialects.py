@@ -182,6 +182,7 @@ _SETTINGS: dict[str, Settings] = {
             "lenient",
             "retryable_codes",
             "check_ref_to",
+            "clock_tolerance",
         ),
         terms=_flight_terms,
         flies=True,

@@ -14,6 +14,7 @@ from .fields import bounded_field
 WEEK = 7 * 86_400  # seconds
 
 BOUNDS = {
+    "clock_tolerance": (0, 86_400),
     "persist_duration": (0, 104 * WEEK),
     "time_to_live": (0, 104 * WEEK),
     "window": (1, 1_000),
@@ -21,7 +22,10 @@ BOUNDS = {
 
 CODE_LIMIT = 64  # characters
 
-WAIVABLE = ("EB-022", "EB-030", "EB-034", "EB-043", "EB-048", "EB-076", "EB-125", "EB-133")
+WAIVABLE = (
+    *("EB-022", "EB-030", "EB-034", "EB-043", "EB-048", "EB-076", "EB-125", "EB-133"),
+    *("EB-175", "EB-185"),
+)
 """Requirements whose breach an agreement may let pass; docs/ebms2.md says what each of them is."""
 
 
@@ -172,6 +176,13 @@ class Ebms2Settings(models.Model):
         help_text="Error codes in the detail of a SOAP Fault, separated by commas: a message that"
         " is refused with one of them is sent again, whatever the faultcode.",
     )
+    clock_tolerance = bounded_field(
+        "tolerance of clocks",
+        60,
+        BOUNDS["clock_tolerance"],
+        "Seconds after its TimeToLive for which a message of the partner is still accepted: the"
+        " clocks of two hosts differ.",
+    )
     check_ref_to = models.BooleanField(
         "check RefToMessageId",
         default=False,
@@ -181,6 +192,13 @@ class Ebms2Settings(models.Model):
 
     class Meta:
         abstract = True
+
+    def refuse_short_persist_duration(self, retries: int, retry_interval: int) -> None:
+        """EB-102: the last copies of a message would not be known as such, nor be sent."""
+        needed = retries * retry_interval
+        if 0 < self.persist_duration <= needed:
+            text = f"Must be longer than retries x retry_interval ({needed} s), or 0: no limit."
+            raise ValidationError({"persist_duration": text})
 
     def refuse_what_order_forbids(self) -> None:
         """EB-076, EB-125."""

@@ -14,7 +14,7 @@ from tests.peer.ebms2 import Envelope
 from tests.peer.sending import Request, Response
 from tests.web import web_process
 
-from .reading import Outcome, read_corpus
+from .reading import LEFT_TO_THE_APPLICATION, Outcome, read_corpus
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,7 +40,8 @@ def agree(number: int, content_type: str, body: bytes) -> None:
     Agreement.objects.filter(tpa_id=header.cpa_id).update(tpa_id=f"earlier-{number}")
     ours, theirs = _party("our", header.to_party), _party("their", header.from_party)
     agreement = {"dialect": "ebms2", "tpa_id": header.cpa_id, "service_type": header.service.type}
-    Agreement.objects.create(partner=partner, **agreement, **ours, **theirs)
+    lenient = list(LEFT_TO_THE_APPLICATION)
+    Agreement.objects.create(partner=partner, **agreement, **ours, **theirs, lenient=lenient)
 
 
 def _party(whose: str, party: Party) -> dict[str, str]:

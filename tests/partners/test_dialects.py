@@ -223,3 +223,21 @@ def test_every_setting_belongs_to_a_dialect() -> None:
     fields = {field.name for field in Agreement._meta.fields} - {"id", "partner"}
     owned = {name for each in Dialect for name in settings_of(each).names.values()}
     assert owned == fields
+
+
+@pytest.mark.requirement("EB-084", "EB-102")
+@pytest.mark.parametrize(("seconds", "refused"), [(59, True), (60, True), (61, False), (0, False)])
+def test_ids_are_kept_for_longer_than_copies_may_come(seconds: int, refused: bool) -> None:
+    agreement = {**EBMS2, "time_to_live": 0, "persist_duration": seconds}
+    if not refused:
+        apply(document(agreement))
+        return
+    (problem,) = problems(agreement)
+    assert "Must be longer than retries x retry_interval (60 s)" in problem
+
+
+@pytest.mark.requirement("EB-040")
+def test_tolerance_of_clocks_is_a_minute_unless_it_is_set() -> None:
+    apply(document(EBMS2, {**EBMS2, "tpa_id": "cpa-2", "clock_tolerance": 0}))
+    found = Agreement.objects.order_by("tpa_id").values_list("clock_tolerance", flat=True)
+    assert list(found) == [60, 0]

@@ -21,6 +21,11 @@ NEXT_MSH = "urn:oasis:names:tc:ebxml-msg:actor:nextMSH"
 _BLOCK = 'eb:version="2.0" SOAP:mustUnderstand="1"'
 SYNC_REPLY = f'<eb:SyncReply {_BLOCK} SOAP:actor="http://schemas.xmlsoap.org/soap/actor/next"/>'
 
+SIGNATURE = (
+    '<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><ds:SignedInfo/>'
+    "<ds:SignatureValue>AAAA</ds:SignatureValue></ds:Signature>"
+)
+
 
 def ack_requested(actor: str = TO_PARTY_MSH) -> str:
     return f'<eb:AckRequested {_BLOCK} SOAP:actor="{actor}" eb:signed="false"/>'

@@ -163,6 +163,7 @@ class AgreementInline(StackedInline):
                     ("soap_action", "lenient"),
                     "retryable_codes",
                     ("check_ref_to", "refuses_status"),
+                    "clock_tolerance",
                 ),
             },
         ),

@@ -26,7 +26,8 @@ class Agreed:
     the syncReplyMode, ANY_SYNC where nothing is asked of SyncReply. `refuses_status`: the partner
     may not ask what has become of its messages. `ordered`: they have MessageOrder. `horizon`:
     seconds for which copies of one may come. `checks_ref_to`: a message may refer only to one that
-    we know (EB-039).
+    we know (EB-039). `service_type`: "" takes any (EB-034). `clock_tolerance`: seconds for which
+    a message is taken after its TimeToLive (EB-040).
     """
 
     cpa_id: str
@@ -42,6 +43,8 @@ class Agreed:
     ordered: bool = False
     horizon: int = 0
     checks_ref_to: bool = False
+    service_type: str = ""
+    clock_tolerance: int = 0
 
     @property
     def ours(self) -> Party:
@@ -111,6 +114,11 @@ def _breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
     header = message.header
     yield from _role("From", header.from_party, agreed.their_role)
     yield from _role("To", header.to_party, agreed.our_role)
+    if agreed.service_type not in ("", header.service.type):
+        location = f"{_MESSAGE_HEADER}/eb:Service"
+        text = f"{location} must be of type {agreed.service_type}"
+        error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=location, description=text)
+        yield Defect("EB-034", Stage.HEADER, error, waivable=True)
     yield from _presence(
         f"{_MESSAGE_HEADER}/eb:DuplicateElimination",
         agreed.eliminates,

@@ -1,8 +1,9 @@
 """What happens to an ebMS message that was read and attributed: the checks in their order (EB-065).
 
-MIME, header and parties, then whether the message is known, then the agreement's terms and the
-TimeToLive, then Manifest and order, then our own limits. The first check that fails decides. Only a
-message that is known is answered whatever became of its MIME package on the way (EB-112).
+MIME, header and parties, then whether the message is known, then what its sender has secured, the
+agreement's terms and the TimeToLive, then Manifest and order, then our own limits. The first check
+that fails decides. Only a message that is known is answered whatever became of its MIME package on
+the way (EB-112).
 """
 
 from dataclasses import dataclass, replace
@@ -142,11 +143,13 @@ def _checked(
         return _refused(errors)
     if event.known is not Known.NO:
         return _ruling(arrival.of_known(event), _of_damaged_copy(defects, agreed))
+    secured = tuple(one for one in defects if one.stage is Stage.SECURITY)
     terms = (*breaches(received.message, agreed), *_unknown_reference(event))
-    late = tuple(one for one in defects if one.stage > Stage.HEADER)
-    if errors := _errors_of_new(received, agreed, event, terms, late):
+    late = tuple(one for one in defects if one.stage > Stage.SECURITY)
+    errors = errors_to_report(secured, agreed.lenient)
+    if errors := errors or _errors_of_new(received, agreed, event, terms, late):
         return _refused(errors)
-    return (*received.notes, *_passed((*early, *terms, *late)))
+    return (*received.notes, *_passed((*early, *secured, *terms, *late)))
 
 
 def _of_damaged_copy(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[str, ...]:

@@ -100,5 +100,6 @@ class Stage(IntEnum):
 
     MIME = 1
     HEADER = 2
-    MANIFEST = 3
-    ORDER = 4
+    SECURITY = 3
+    MANIFEST = 4
+    ORDER = 5

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import transaction
 
@@ -89,6 +90,8 @@ def agreed_of(row: AgreementColumns) -> Agreed:
         row.ordered,
         row.horizon,
         row.check_ref_to,
+        row.service_type,
+        row.clock_tolerance,
     )
 
 
@@ -175,7 +178,7 @@ def event_at(
         known=known,
         answered_by_error=pair.row.known_id is None,
         postponed=_postponed(pair, received, would_be_held) if known is Known.NO else None,
-        now=pair.row.now,
+        now=pair.row.now - timedelta(seconds=pair.found.agreed.clock_tolerance),
         refers_to_unknown=known is Known.NO and _refers_to_unknown(pair, received),
     )
 

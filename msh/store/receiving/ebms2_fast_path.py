@@ -53,6 +53,8 @@ class _Row(KnownRow):
     sync_reply: str
     refuses_status: bool
     check_ref_to: bool
+    service_type: str
+    clock_tolerance: int
     ordered: bool
     horizon: int
     unreached: bool

@@ -41,6 +41,10 @@ class AgreementColumns(Protocol):
     @property
     def check_ref_to(self) -> bool: ...
     @property
+    def service_type(self) -> str: ...
+    @property
+    def clock_tolerance(self) -> int: ...
+    @property
     def ordered(self) -> bool: ...
     @property
     def horizon(self) -> int: ...
@@ -66,6 +70,8 @@ class AgreementRow:
     sync_reply: str
     refuses_status: bool
     check_ref_to: bool
+    service_type: str
+    clock_tolerance: int
     ordered: bool
     horizon: int
     unreached: bool
@@ -118,7 +124,7 @@ AGREEMENT_COLUMNS = """
     agreement.our_party_context, agreement.their_party, agreement.their_party_context,
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
-    agreement.check_ref_to,
+    agreement.check_ref_to, agreement.service_type, agreement.clock_tolerance,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
             AND suspended_for = 'partner_unreachable') AS unreached

@@ -1,5 +1,6 @@
 """The payload parts of a package, against the Manifest of its envelope."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -13,6 +14,18 @@ from msh.wire.text import has_control, shown
 from .elements import Findings
 
 _LOCATION_LIMIT = 300  # characters of a Content-ID, before it is quoted
+
+
+_XENC = b"http://www.w3.org/2001/04/xmlenc#"
+_ENCRYPTED_TYPE = "application/xenc+xml"
+_LOOKED_AT = 8 * 1024  # bytes
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# What may stand before the root element: a byte order mark, the declaration, comments, a DOCTYPE.
+_ENCRYPTED = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*"
+    rb"<(?:[\w.-]+:)?EncryptedData[\s/>]",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,8 @@ class Parts:
             self._contents.append(part.body[part.start : part.end])
         else:
             self._contents.append(content)
+            if is_encrypted(part.content_type, content):
+                self._report_encrypted(content_id)
             self._payloads.append(
                 Payload(content, content_type, content_id, label.text, description)
             )
@@ -96,6 +111,17 @@ class Parts:
     def _shortened(self, content_id: str, what: str, value: str) -> None:
         note = f"the {what} of {shown(content_id)} is shortened: {shown(value)}"
         self._findings.notes.append(note)
+
+    def _report_encrypted(self, content_id: str) -> None:
+        """Its receiver would get cipher text, and its sender an Acknowledgment of it."""
+        self._findings.add(
+            "EB-185",
+            ErrorCode.SECURITY_FAILURE,
+            _location(content_id),
+            "is encrypted: the agreement does not leave it to the application to decrypt it",
+            stage=Stage.SECURITY,
+            waivable=True,
+        )
 
     def _problem(
         self,
@@ -108,6 +134,16 @@ class Parts:
     ) -> None:
         code = ErrorCode.MIME_PROBLEM
         self._findings.add(rule, code, location, sentence, stage=stage, waivable=waivable)
+
+
+def is_encrypted(content_type: str, content: bytes) -> bool:
+    """Whether a payload is an xenc:EncryptedData, as far as its type or its root element says."""
+    if mime.media_type(content_type).name == _ENCRYPTED_TYPE:
+        return True
+    begin = content[:_LOOKED_AT]
+    if begin[:2] in _UTF_16:
+        begin = begin.decode("utf-16", "ignore").encode()
+    return _ENCRYPTED.match(begin) is not None and _XENC in begin
 
 
 def _name(part: mime.Part) -> str:

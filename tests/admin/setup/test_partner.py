@@ -42,6 +42,7 @@ AGREEMENT = {
     "eliminates": "perMessage",
     "time_to_live": 0,
     "persist_duration": 0,
+    "clock_tolerance": 60,
     "window": 16,
     "on_failure": "fail",
     "sync_reply": "none",

@@ -130,6 +130,7 @@ def test_two_signatures_or_manifests_are_inconsistent() -> None:
     assert defects(document) == [
         ("EB-024", "Inconsistent", f"{AT}/ds:Signature"),
         ("EB-024", "Inconsistent", "/SOAP:Envelope/SOAP:Body/eb:Manifest"),
+        ("EB-175", "SecurityFailure", f"{AT}/ds:Signature"),
     ]
 
 

@@ -197,7 +197,7 @@ def _postponed(pair: Pair, received: ReceivedMessage, would_be_held: bool) -> Po
     limits = pair.found.partner.limits
     if (short := capacity.shortage()) or not limits.any:
         return short
-    size = sum(len(payload.content) for payload in received.message.payloads)
+    size = sum(len(payload.content) for payload in received.payloads)
     usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits, size=size, held=would_be_held)
     usage = Usage(usage.undelivered_messages, usage.undelivered_bytes, pair.row.rate_reached_at)
     return admission(limits, usage, pair.row.now)

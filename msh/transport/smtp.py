@@ -19,10 +19,10 @@ import aiosmtplib
 from django.conf import settings
 
 from msh.faults import reach
-from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.attempt import DETAIL_LIMIT, AttemptOutcome, AttemptResult
 from msh.protocol.mail import about_header
 from msh.protocol.uri import mail_address
-from msh.transport.http import DETAIL_LIMIT, one_line
+from msh.transport.http import one_line
 from msh.transport.job import Job
 
 GOODBYE_LIMIT = 2.0  # seconds for QUIT: the mail was taken or not before it

@@ -9,7 +9,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows.sending import sending_loop
-from msh.models import OutboundLink, OutboundMessage
+from msh.models import Incident, OutboundLink, OutboundMessage
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.engine import USE_INDEX_ORDER
 from msh.store.sending import polling
@@ -228,3 +229,36 @@ def vacuum() -> None:
 def cost_of_a_poll() -> int:
     """Pages and rows that looking for lanes touches."""
     return sum(cost_of(one) for one in statements_of(found) if one.statement != USE_INDEX_ORDER)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_waits_that_the_partner_asks_for_spend_no_retry(status: int) -> None:
+    """D54: as a TransientError."""
+    world = make_world(retries=1)
+    message = world.submit()
+    busy = AttemptResult(AttemptOutcome.FAILED, status, f"{status} busy", retry_after=300.0)
+    for _ in range(10):
+        (job,) = world.poll()
+        world.end(job, busy)
+        link = world.link
+        assert (link.state, link.retries_spent) == ("transient", 0)
+        assert link.due is not None
+        assert link.due > timezone.now() + timedelta(seconds=200)
+        OutboundLink.objects.update(due=timezone.now())
+    (job,) = world.poll()
+    world.end(job)
+    assert world.link.state == "waiting"
+    assert not Incident.objects.exists()
+    assert OutboundMessage.objects.get(pk=message.pk).state == "in_flight"
+
+
+@pytest.mark.parametrize(("status", "retry_after"), [(503, None), (500, 5.0), (None, None)])
+def test_what_is_no_such_wait_spends_one(status: int | None, retry_after: float | None) -> None:
+    world = make_world(retries=1)
+    world.submit()
+    (job,) = world.poll()
+    world.end(job, AttemptResult(AttemptOutcome.FAILED, status, "x", retry_after=retry_after))
+    assert world.link.state == "waiting"
+    OutboundLink.objects.update(due=timezone.now())
+    assert world.poll()
+    assert world.link.retries_spent == 1

@@ -216,6 +216,7 @@ def test_an_answer_that_is_compressed_is_read(
         ("gzip, gzip, gzip, gzip", b"x", "Content-Encoding gzip, gzip, gzip, gzip"),
         ("gzip", b"<answer/>", "Content-Encoding gzip"),
     ],
+    ids=["bomb", "cut short", "br", "zstd below", "too many", "not true"],
 )
 def test_an_answer_that_cannot_be_read_is_mentioned(
     transmit: Transmit, peer: Peer, encoding: str, body: bytes, why: str

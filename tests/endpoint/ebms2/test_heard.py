@@ -1,4 +1,4 @@
-"""What a silent partner sends us makes a probe due; signals and repetitions as others write them."""
+"""What a silent partner sends us; signals and repetitions as others write them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

@@ -100,15 +100,15 @@ class LinesParser(BaseParser):
     def parse(  # type: ignore[override]
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None
     ) -> Lines:
-        encoding = parser_context["request"].headers.get("Content-Encoding", "identity").lower()
-        if encoding not in ("identity", "gzip"):
-            raise Unreadable("Content-Encoding", f"{encoding}: send gzip or uncompressed lines")
-        return Lines(whole(stream, parser_context), gzip=encoding == "gzip")
+        encoding = parser_context["request"].headers.get("Content-Encoding", "identity")
+        gzip = encoding.strip().lower() == "gzip"
+        return Lines(whole(stream, parser_context), gzip=gzip)
 
 
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND}
     parser_classes = [LinesParser]
+    encodings = ("identity", "gzip")
 
     def body_limit(self) -> int:
         return SIZE_LIMIT

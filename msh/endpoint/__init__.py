@@ -26,8 +26,9 @@ from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsErro
 from msh.store import plans
 from msh.store.receiving.refusals import note_refused
 from msh.web.headers import Utf8Request
-from msh.wire import link_status
+from msh.wire import link_status, mime
 from msh.wire.dialect import dialect_of
+from msh.wire.mail import is_package
 from partners.models import Partner
 
 from . import usual
@@ -90,9 +91,9 @@ class Endpoint(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         environ = request.META
-        self.body = body = _body(environ)
-        memory.collect_after(len(body))
         content_type = environ.get("CONTENT_TYPE", "")
+        self.body = body = _decoded(environ, content_type, _body(environ))
+        memory.collect_after(len(body))
         receiver = receiver_of(content_type, body)
         sender: Partner | tuple[Partner, ...] = request.user  # type: ignore[assignment]
         if isinstance(sender, tuple):
@@ -302,6 +303,24 @@ def _body(environ: "WSGIEnvironment") -> bytes:
     if len(body) < announced:
         raise Unreadable(f"the body has {len(body)} bytes, {announced} were announced")
     return body
+
+
+def _decoded(environ: "WSGIEnvironment", content_type: str, body: bytes) -> bytes:
+    """HTTP has no Content-Transfer-Encoding, but senders that grew out of mail put that of the
+    entity into its head. A package has none of its own (RFC 2045 6.4), only its parts have."""
+    encoding = environ.get("HTTP_CONTENT_TRANSFER_ENCODING")
+    if encoding is None:
+        return body
+    try:
+        decoded = mime.Part({"content-transfer-encoding": encoding}, body, 0, len(body)).content()
+    except ValueError as error:
+        raise Unreadable(f"Content-Transfer-Encoding of the request: {error}") from None
+    if decoded != body and is_package(content_type):
+        raise Unreadable(
+            f"Content-Transfer-Encoding {encoding} of the request: a multipart has none but 7bit,"
+            " 8bit or binary, its parts may"
+        )
+    return decoded
 
 
 def _is_chunked(environ: "WSGIEnvironment") -> bool:

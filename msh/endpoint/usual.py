@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
 
 
-_UNUSUAL = frozenset({"HTTP_CONTENT_ENCODING", "HTTP_TRANSFER_ENCODING"})
+_UNUSUAL = frozenset(
+    {"HTTP_CONTENT_ENCODING", "HTTP_CONTENT_TRANSFER_ENCODING", "HTTP_TRANSFER_ENCODING"}
+)
 
 
 def take(environ: "WSGIEnvironment") -> Answer | None:

@@ -76,7 +76,7 @@ class Connection(web.RequestHandler):
             server.http,
             loop=server.loop,
             logger=logger,
-            access_log=None,  # type: ignore[arg-type]  None: no such log
+            access_log=None,  # type: ignore[arg-type]
             keepalive_timeout=2 * server.limits.idle,  # `deadline` comes first
             lingering_time=0,  # `linger` has bounds
             max_line_size=HEAD_LIMIT,

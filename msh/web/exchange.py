@@ -157,8 +157,8 @@ class Exchange:
             return live()
         sender = request.sender or senders.sender_of(request.environ)
         future: asyncio.Future[Answer | None] = self._server.loop.create_future()
-        begin = partial(self._server.loop.call_soon_threadsafe, _settle_answer, future)
-        work = partial(self._call, request, begin)
+        soon = self._server.loop.call_soon_threadsafe
+        work = partial(self._call, request, lambda answer: soon(_settle_answer, future, answer))
         if not self._server.pool.submit(sender, work, partial(_settle_answer, future)):
             request.close()
             return refusal(request.path, 503, BUSY, wait=RETRY_AFTER)

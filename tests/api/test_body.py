@@ -135,3 +135,19 @@ def test_refusal_does_not_wait_for_a_body_that_never_comes(web: int, db: None) -
     with socket.create_connection(("127.0.0.1", web), timeout=30) as silent:
         silent.sendall(head)
         assert silent.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize(
+    ("path", "encoding", "taken"),
+    [("messages", "gzip", "identity"), ("messages/bulk", "br", "identity, gzip")],
+)
+def test_an_encoding_that_is_not_taken_is_named_with_those_that_are(
+    web: int, shop: Application, path: str, encoding: str, taken: str
+) -> None:
+    """RFC 9110 15.5.16."""
+    connection = HTTPConnection("127.0.0.1", web, timeout=30)
+    headers = {"Authorization": f"Bearer {shop.secret}", "Content-Encoding": encoding}
+    connection.request("POST", f"/api/v1/{path}", b"{}", headers)
+    response = connection.getresponse()
+    assert (response.status, response.headers["Accept-Encoding"]) == (415, taken)
+    connection.close()

@@ -81,6 +81,16 @@ class LengthRequired(exceptions.APIException):
     default_detail = "Send the body with a Content-Length, not in chunks."
 
 
+class UnsupportedEncoding(Refused):
+    """The body has a Content-Encoding that is not one of `taken`."""
+
+    status_code = status.HTTP_415_UNSUPPORTED_MEDIA_TYPE
+
+    def __init__(self, encoding: str, taken: Sequence[str]) -> None:
+        super().__init__("Content-Encoding", f"{encoding}: send {' or '.join(taken)}")
+        self.taken = taken
+
+
 class Conflict(Refused):
     status_code = status.HTTP_409_CONFLICT
 
@@ -108,6 +118,8 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
     wait = getattr(known, "wait", None)
     if wait is not None:
         headers["Retry-After"] = str(math.ceil(wait))
+    if isinstance(known, UnsupportedEncoding):
+        headers["Accept-Encoding"] = ", ".join(known.taken)  # RFC 9110 15.5.16
     document = _document(known.status_code, _text(known.detail), getattr(known, "field", ""))
     request = context["request"]
     request.accepted_renderer = ProblemRenderer()

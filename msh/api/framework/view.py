@@ -1,6 +1,6 @@
 """What every view of the API shares."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote
 
 from django.http import HttpResponse
@@ -16,7 +16,7 @@ from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
-from .problems import LengthRequired, TooLarge, handler
+from .problems import LengthRequired, TooLarge, UnsupportedEncoding, handler
 
 SMALL = 64 * 1024  # bytes
 
@@ -46,6 +46,8 @@ class ApiView(APIView):
     content_negotiation_class = OneAnswer
     renderer_classes = [JSONRenderer]
     scopes: dict[str, Scope] = {}
+    encodings: Sequence[str] = ("identity",)
+    """Of bodies that are taken."""
 
     def body_limit(self) -> int:
         """Bytes of a request's body, at most."""
@@ -53,6 +55,9 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
+        encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
+        if encoding not in self.encodings:
+            raise UnsupportedEncoding(encoding, self.encodings)
         if "HTTP_TRANSFER_ENCODING" in request.META:
             raise LengthRequired
         length = int(request.META.get("CONTENT_LENGTH") or 0)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.db import models
 
@@ -29,7 +29,8 @@ class Dialect(models.TextChoices):
 class Settings:
     """What agreements of one dialect have. `names`: what documents call a setting → the field of
     Agreement. `flies`: each reliable message has a flight of its own, none has a number.
-    `message_id` makes a MessageId. `why_not` says why a message with this Service, its type and
+    `message_id` makes a MessageId, `conversation_id` the ConversationId of one that begins a
+    conversation. `why_not` says why a message with this Service, its type and
     these semantics cannot be submitted: the name of what is wrong and a sentence, or None.
     `has_ping`: the partner's MSH can be asked whether it is there, and for the status of a
     message."""
@@ -38,6 +39,7 @@ class Settings:
     terms: Callable[["Agreement"], Terms]
     flies: bool
     message_id: Callable[["Agreement"], str]
+    conversation_id: Callable[[str], str]
     why_not: Callable[["Agreement", tuple[str, str], str], tuple[str, str] | None]
 
     has_ping: bool = False
@@ -92,6 +94,11 @@ def _new_uuid() -> UUID:
 
 def _uuid(agreement: "Agreement") -> str:
     return str(_new_uuid())
+
+
+def _uuid_of(message_id: str) -> str:
+    """EB-033. The same for the same MessageId: a submission that is repeated is the same one."""
+    return str(uuid5(NAMESPACE_URL, f"mid:{message_id}"))
 
 
 def _uuid_at_host(agreement: "Agreement") -> str:
@@ -160,6 +167,7 @@ _SETTINGS: dict[str, Settings] = {
         terms=_terms,
         flies=False,
         message_id=_uuid,
+        conversation_id=str,
         why_not=_anything,
     ),
     Dialect.EBMS2: Settings(
@@ -187,6 +195,7 @@ _SETTINGS: dict[str, Settings] = {
         terms=_flight_terms,
         flies=True,
         message_id=_uuid_at_host,
+        conversation_id=_uuid_of,
         why_not=_why_not_ebms2,
         has_ping=True,
     ),

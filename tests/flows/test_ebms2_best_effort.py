@@ -1,5 +1,7 @@
 """BestEffort messages in ebMS 2.0: one attempt, beside those that fly."""
 
+import uuid
+
 import pytest
 
 from msh.flows.operations import cancel
@@ -78,3 +80,14 @@ def test_one_that_the_agreement_has_no_acknowledgments_for_is_refused(
     with pytest.raises(SubmitRefused, match=f"has ack {ack}, which needs {other}"):
         sky.submit(semantics=DeliverySemantics(semantics))
     assert not OutboundMessage.objects.exists()
+
+
+@pytest.mark.requirement("EB-033")
+def test_conversation_of_its_own_is_no_message_id_and_the_same_when_submitted_again(
+    sky: Sky,
+) -> None:
+    first, again = (sky.submit(message_id="m-1@us.example") for _ in range(2))
+    other = sky.submit()
+    assert (again.pk, again.conversation_id) == (first.pk, first.conversation_id)
+    assert len({first.conversation_id, other.conversation_id, first.message_id}) == 3
+    assert str(uuid.UUID(other.conversation_id)) == other.conversation_id

@@ -170,3 +170,16 @@ def test_dialect_without_ping_is_refused() -> None:
         call_command("ping", world.there.name)
     with pytest.raises(CommandError, match="dialect trp has neither Ping nor StatusRequest"):
         call_command("status", world.submit().message_id)
+
+
+@pytest.mark.requirement("EB-142")
+def test_ping_may_name_the_agreement(asked: Asked) -> None:
+    parties = {"our_party": "us", "their_party": "them", "their_party_context": "urn:party"}
+    asked.sky.partner.agreements.create(dialect="ebms2", tpa_id="second", **parties)
+    asked.peer.always(status(204))
+
+    questions.ping(asked.sky.partner, 0.2, "second")
+
+    assert Envelope(asked.peer.received.all()[0].body).text("eb:CPAId") == "second"
+    with pytest.raises(NotPossible, match="has no agreement third"):
+        questions.ping(asked.sky.partner, 0.2, "third")

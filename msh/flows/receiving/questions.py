@@ -62,11 +62,14 @@ class _NoAnswer(Exception):
     """Why not."""
 
 
-def ping(partner: Partner, patience: float = PATIENCE) -> Said:
-    """Raises NotPossible for a partner whose dialect has no Ping."""
-    agreement = partner.agreements.order_by("pk").first()
+def ping(partner: Partner, patience: float = PATIENCE, tpa_id: str = "") -> Said:
+    """Under this agreement, or the first one. Raises NotPossible for a partner whose dialect has no
+    Ping, or that has no such agreement."""
+    agreements = partner.agreements.filter(tpa_id=tpa_id) if tpa_id else partner.agreements
+    agreement = agreements.order_by("pk").first()
     if agreement is None:
-        raise NotPossible(f"Partner {partner.name} has no agreement.")
+        named = f"agreement {tpa_id}" if tpa_id else "agreement"
+        raise NotPossible(f"Partner {partner.name} has no {named}.")
     return _Question(agreement, patience).ask()
 
 

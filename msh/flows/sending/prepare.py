@@ -89,14 +89,14 @@ def prepare_message(
     conversation_id: str | None = None,
     ref_to_message_id: str = "",
 ) -> NewMessage:
-    """Its conversation begins with it unless one is named. Raises SubmitRefused."""
+    """It begins a conversation unless one is named. Raises SubmitRefused."""
     if message_id is None:
         message_id = heading.agreement.settings.message_id(heading.agreement)
     _check(message_id, "message_id", MESSAGE_ID_LIMIT)
     if conversation_id:
         _check(conversation_id, "conversation_id", 255)
     else:
-        conversation_id = message_id
+        conversation_id = heading.agreement.settings.conversation_id(message_id)
     if ref_to_message_id:
         _check(ref_to_message_id, "ref_to_message_id", 255)
     named = _named(payloads, message_id)

@@ -104,7 +104,12 @@ def _told(situation: Situation) -> str:
     if since is not None:
         parts.append(f"Overdue since {_time(since)}")
         parts.append(_poller(situation))
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+    return " ".join(map(_sentence, filter(None, parts)))
+
+
+def _sentence(text: str) -> str:
+    """With one stop at its end. The words of a partner may have their own."""
+    return text if text.endswith(("!", "?")) else f"{text.rstrip('.')}."
 
 
 def _end(situation: Situation) -> str:
@@ -157,7 +162,7 @@ def _last_words(situation: Situation) -> str:
     attempt = situation.attempt
     if attempt is None or attempt.detail == situation.suspended_detail or not _answer(attempt):
         return ""
-    return f" Last answer: {_answer(attempt)}."
+    return f" Last answer: {_sentence(_answer(attempt))}"
 
 
 def _still_under_way(situation: Situation) -> str:

@@ -48,9 +48,8 @@ def sent(sky: Sky) -> tuple[Envelope, email.message.Message]:
     """The envelope and the payload part, as another reader takes the POST apart."""
     (job,) = sky.poll()
     head = f"Content-Type: {job.content_type}\r\n\r\n".encode()
-    root, part = email.message_from_bytes(head + job.body).get_payload()  # type: ignore[misc]
-    assert isinstance(root, email.message.Message)
-    assert isinstance(part, email.message.Message)
+    package: Any = email.message_from_bytes(head + job.body)
+    root, part = package.get_payload()
     content: Any = root.get_payload(decode=True)
     return Envelope(content), part
 

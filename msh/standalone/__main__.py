@@ -14,6 +14,7 @@ WITHOUT_CONSOLE = {
     *("suspend", "resume", "reset-retries", "send-now", "reset-sequence", "cancel", "send"),
     *("allow-reset", "expect", "set-last-number", "start-order", "restart-conversation"),
     *("skip-missing", "drop-held", "extend-wait"),
+    "take-back-refusal",
     *("ping", "status", "jobs", "maintenance"),
     *("plan-maintenance", "end-maintenance", "cancel-queue", "replay", "cancel-job"),
 }

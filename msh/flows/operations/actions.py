@@ -9,6 +9,7 @@ from msh.flows.operations import (
     change_flight,
     change_incident,
     operator_submissions,
+    refusals,
 )
 from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.many import bulk_jobs
@@ -48,6 +49,16 @@ SUBMIT_AGAIN = OperatorAction(
     flow=operator_submissions.submit_again,
     parameters=(VERDICT,),
     second_person=Verb.UNKNOWN,
+)
+
+MESSAGE_ID = Parameter("message", "the MessageId of the message that was refused")
+TAKE_BACK_REFUSAL = OperatorAction(
+    name="take_back_refusal",
+    title="Take back refusal",
+    summary="Forget that an ebMS 2.0 message was refused: its next copy is judged anew.",
+    permissions=("msh.view_signal", "msh.expect_inboundlink"),
+    flow=refusals.take_back,
+    parameters=(MESSAGE_ID,),
 )
 
 # Messages of partners that take several at once: the actions of a link, on one message

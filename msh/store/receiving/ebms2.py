@@ -114,10 +114,19 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
     postponed = ruling.postponed
     return Received(
         any(isinstance(effect, do.Accept) for effect in ruling.effects),
-        ruling.errors[0].description if ruling.errors else "",
+        _refusal(pair, ruling),
         postponed.min_retry_secs if postponed else None,
         next((row for rows in results for row in rows if isinstance(row, KeptAnswer)), None),
     )
+
+
+def _refusal(pair: Pair, ruling: Ruling) -> str:
+    """The first one again, for a copy of what was refused."""
+    if ruling.errors:
+        return ruling.errors[0].description
+    repeats = any(isinstance(effect, do.RepeatAnswer) for effect in ruling.effects)
+    refused = repeats and pair.row.known_id is None
+    return (pair.row.refused_description or "") if refused else ""
 
 
 def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]) -> None:

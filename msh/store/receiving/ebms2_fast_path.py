@@ -214,7 +214,7 @@ def accept_if_usual(partner: Partner, received: ReceivedMessage) -> _Accepted | 
 
 
 def _unknown(now: datetime) -> KnownRow:
-    return KnownRow(None, None, None, None, None, None, now)
+    return KnownRow(None, None, None, None, None, None, None, now)
 
 
 def _accept_under(

@@ -87,6 +87,7 @@ class KnownRow:
     known_at: datetime | None
     refused_id: int | None
     refused_digest: bytes | None
+    refused_description: str | None
     rate_reached_at: datetime | None
     now: datetime
 
@@ -141,6 +142,7 @@ FIND_AGREEMENTS = Statement(
 KNOWN_COLUMNS = """
     known.id AS known_id, known.content_digest AS known_digest, known.received_at AS known_at,
     refused.id AS refused_id, refused.content_digest AS refused_digest,
+    refused.description AS refused_description,
     CASE WHEN %(rate)s::int > 0 THEN (
         SELECT received_at FROM msh_inboundmessage
         WHERE link_id = link.id AND received_at > statement_timestamp() - interval '1 minute'
@@ -151,7 +153,7 @@ KNOWN_TABLES = """
     LEFT JOIN msh_inboundmessage known
            ON known.link_id = link.id AND known.message_id = %(message_id)s
     LEFT JOIN LATERAL (
-        SELECT id, content_digest FROM msh_signal
+        SELECT id, content_digest, description FROM msh_signal
         WHERE link_id = link.id AND kind = 'Error'
           AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL
         ORDER BY id LIMIT 1) refused ON true
@@ -225,7 +227,8 @@ QUEUE_KEPT = Write(
             %(location)s, %(description)s, %(at)s, %(at)s, %(expires_at)s, %(content_type)s,
             %(body)s, true, 'ebms2', %(content_digest)s, {ACKNOWLEDGED})
     ON CONFLICT (inbound_id, link_id, kind, code, ref_to_message_id) DO UPDATE
-    SET expires_at = EXCLUDED.expires_at, {_COPY_CAME}
+    SET expires_at = EXCLUDED.expires_at, {_COPY_CAME},
+        content_digest = COALESCE(msh_signal.content_digest, EXCLUDED.content_digest)
     """,
     order=Order.SIGNAL,
 )

@@ -92,7 +92,7 @@ def why_they_failed(messages: Iterable[OutboundMessage]) -> Mapping[int, str]:
     if not failed:
         return {}
     told = PartyEvent.objects.filter(message__in=failed, kind=PartyEventKind.FAILED)
-    rows = told.order_by("pk").values_list("message", "detail")
+    rows = told.order_by("pk").values_list("message_id", "detail")
     return {key: " ".join(detail.split()) for key, detail in rows}
 
 

@@ -51,7 +51,8 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return _held(message, flight)
     if link.state == LaneState.SUSPENDED:
         cause = cause_of(link.suspended_for, _last_answer(message, link), standing_of_link(link))
-        detail = f" ({' '.join(link.suspended_detail.split())})" if link.suspended_detail else ""
+        told = link.suspended_detail.removeprefix(f"{link.suspended_for}: ")
+        detail = f" ({' '.join(told.split())})" if told else ""
         return f"{cause.what}{detail}.{_next_probe(link)} {cause.text}"
     if flight.state == FlightState.WAITING:
         return (

@@ -1,10 +1,12 @@
 """`/health/live` and `/health/ready`, for whoever starts, balances or watches this process.
 
-Ready = messages can be taken: the database answers and its migrations are applied. The rest is
-reported and never refused over: with the broker or the worker down, accepting goes on, and with
-the disk nearly full, who sends a message is told to send it later.
+Ready = messages can be taken: the database answers, takes writes, and its migrations are applied.
+The rest is reported and never refused over: with the broker or the worker down, accepting goes on,
+and with the disk nearly full, who sends a message is told to send it later.
 """
 
+import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +27,7 @@ from msh.store import capacity, server
 PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
+ASKED_EVERY = 1.0  # seconds between two looks into the database, by each process
 _OVERDUE = 5.0  # seconds without what happens every second
 _SNAPSHOT_OLD = 300.0  # seconds
 _REMEMBERED = 86_400  # seconds
@@ -37,17 +40,9 @@ def live(request: HttpRequest) -> HttpResponse:
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    database = _database_state()
-    kept = _retention_state() if database == "ok" else "unknown"
-    report = {
-        "ready": database == "ok",
-        "database": database,
-        **_wake_up_states(),
-        "disk": "nearly full" if capacity.is_disk_short() else "ok",
-        "retention": kept,
-        "tokens": _token_state() if database == "ok" else "unknown",
-        "snapshot": _snapshot_state() if database == "ok" else "unknown",
-    }
+    with _asking:
+        states = _states_of_database()
+    report = {"ready": states["database"] == "ok", **states, **_wake_up_states()}
     return JsonResponse(report, status=200 if report["ready"] else 503)
 
 
@@ -110,6 +105,37 @@ def _process(name: str, ago: float | None, did: str, then: str) -> Process:
     return Process(name, alive, words if alive else f"{words}: {then}")
 
 
+_asking = threading.Lock()
+_asked_at = 0.0
+_states: dict[str, str] = {}
+
+
+def _states_of_database() -> dict[str, str]:
+    """Anybody may ask, as often as he likes: asked at most every ASKED_EVERY seconds."""
+    global _asked_at, _states
+    if not _asked_at or time.monotonic() - _asked_at >= ASKED_EVERY:
+        database = _database_state()
+        ok = database == "ok"
+        _states = {
+            "database": database,
+            "disk": _disk_state() if ok else "unknown",
+            "retention": _retention_state() if ok else "unknown",
+            "tokens": _token_state() if ok else "unknown",
+            "snapshot": _snapshot_state() if ok else "unknown",
+        }
+        _asked_at = time.monotonic()
+    return _states
+
+
+def _disk_state() -> str:
+    if capacity.is_disk_short():
+        return "nearly full"
+    try:
+        return "ok" if capacity.shortage() is None else "MSH_STORE_LIMIT reached"
+    except DatabaseError:
+        return "unknown"
+
+
 def _database_state() -> str:
     try:
         return _migration_state()
@@ -123,8 +149,9 @@ _migrated = False
 def _migration_state() -> str:
     """Asked in full until it was once true: migrations are not taken back under a running web."""
     global _migrated
+    if not server.takes_writes():
+        return "read-only"
     if _migrated:
-        server.ping()
         return "ok"
     executor = MigrationExecutor(connection)
     _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())

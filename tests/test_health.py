@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from msh import health
+from msh.store import capacity
 from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from msh.store.operations.monitoring import figures
 from tests.flows.world import make_world
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(health, "_migrated", False)
+    monkeypatch.setattr(health, "ASKED_EVERY", 0.0)
     health._redis.cache_clear()
     health._redis().delete(health._SWEPT)
     yield
@@ -133,6 +136,39 @@ def test_database_that_is_down_makes_it_unready(
     assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
     assert (report["ready"], report["database"]) == (False, "unreachable")
     assert report["retention"] == "unknown"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_that_takes_no_writes_makes_it_unready() -> None:
+    """A standby after a failover, or a disk that was full: partners would be refused."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    try:
+        status, report = answer()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = off")
+    assert status == http.HTTPStatus.SERVICE_UNAVAILABLE
+    assert (report["ready"], report["database"]) == (False, "read-only")
+    assert answer()[1]["database"] == "ok"
+
+
+def test_store_at_its_limit_is_reported(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a short disk: who sends a message is asked to wait."""
+    settings.MSH_STORE_LIMIT = 1
+    monkeypatch.setattr(capacity, "_measured_at", 0.0)
+    status, report = answer()
+    assert (status, report["disk"]) == (http.HTTPStatus.OK, "MSH_STORE_LIMIT reached")
+
+
+def test_who_asks_often_costs_the_database_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is public."""
+    monkeypatch.setattr(health, "ASKED_EVERY", 1000.0)
+    monkeypatch.setattr(health, "_asked_at", 0.0)
+    first = answer()
+    with CaptureQueriesContext(connection) as statements:
+        assert answer() == first
+    assert len(statements) == 0
 
 
 def test_live_queries_nothing(settings: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msh.models import Delivery
 
-from .engine import Statement, Write, run
+from .engine import Statement, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,10 @@ class _Settings:
     values: Sequence[str]
 
 
-_PING = Write("SELECT 1")
+# As a transaction that writes would find it. A standby is read-only as well.
+_TAKES_WRITES = Statement(
+    "SELECT NOT current_setting('transaction_read_only')::boolean AS found", _Found
+)
 _HAS_TABLE = Statement("SELECT to_regclass(%(table)s) IS NOT NULL AS found", _Found)
 _SETTINGS = Statement(
     """
@@ -70,9 +73,10 @@ def oldest_snapshot() -> SnapshotHolder | None:
     return rows[0] if rows else None
 
 
-def ping() -> None:
+def takes_writes() -> bool:
     """Raises DatabaseError if the server does not answer."""
-    run(_PING())
+    ((row,),) = run(_TAKES_WRITES())
+    return row.found
 
 
 def has_tables() -> bool:

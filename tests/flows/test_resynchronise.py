@@ -1,7 +1,12 @@
 """Rewind, adopt: the rows they leave, in a world of one database."""
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
+from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_link, resynchronise
@@ -18,6 +23,9 @@ from msh.models import (
 from msh.protocol.kinds import Verdict
 from msh.protocol.link_status import LinkStatus
 from msh.protocol.resynchronisation import Repair
+from msh.store.engine import run
+from msh.store.operations import retention_sql
+from tests.sessions import in_another_session
 
 from .recovering import ANN, events, numbers, suspend
 from .world import World, make_world
@@ -100,6 +108,43 @@ def test_pruned_message_is_not_sent_again() -> None:
     compared = resynchronise.compare(world.there, said_by_partner(world))
     assert (compared.plan.repair, compared.plan.lost) == (Repair.ASK, "some of the numbers 2 to 3")
     assert compared.plan.verdict == "may lose some of the numbers 2 to 3"
+
+
+@pytest.mark.parametrize("kind", ["outbound payloads", "outbound messages"])
+def test_retention_removes_nothing_that_is_being_rewound(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have been counted as stored, and be a gap when its turn comes."""
+    world = make_world()
+    for number in range(3):
+        world.submit(f"<order n='{number}'/>")
+    world.settle()
+    forget_after(world, 1)
+    suspend(world)
+    OutboundMessage.objects.update(completed_at=timezone.now() - timedelta(days=4000))
+    found: list[int] = []
+
+    def prune() -> int:
+        removal = retention_sql.kinds(heard=False)[kind]
+        with transaction.atomic():
+            values = {"after": 0, "last": 1 << 40, "limit": 100, "age": timedelta(days=1)}
+            (rows,) = run(retention_sql.find(removal)(**values))
+            return len(rows)
+
+    real = resynchronise._repair
+
+    def repair(*arguments: Any) -> None:
+        found.append(in_another_session(prune))
+        real(*arguments)
+
+    monkeypatch.setattr(resynchronise, "_repair", repair)
+    before = in_another_session(prune)
+    resynchronise.apply(world.there, said_by_partner(world), ANN)
+
+    assert before == (3 if kind == "outbound payloads" else 2)
+    assert found == [1], "the one that is not sent again"
+    assert world.settle() > 0
+    assert len(world.received()) == 3
 
 
 def test_rewound_messages_go_in_order_before_the_queue() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.core.exceptions import SuspiciousOperation
+from django.core.exceptions import ObjectDoesNotExist, SuspiciousOperation
 from django.db import IntegrityError, InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
@@ -151,6 +151,8 @@ def _store_fails(error: Exception) -> exceptions.APIException:
 
 # The first that fits counts. What fits none is internal server error.
 _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
+    # Found by one statement, and gone at the next.
+    ((ObjectDoesNotExist,), lambda _: exceptions.NotFound("It has just been removed.")),
     (
         (exceptions.ParseError, SuspiciousOperation, UnreadablePostError),
         lambda error: Unreadable("", f"The body does not match its Content-Type: {error}"),

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Length
 
 from msh.flows.errors import NotPossible, Proposal
@@ -118,6 +118,9 @@ def apply(
                 " is sent in the meantime."
             )
         comparison = compare(partner, theirs)
+        if comparison.plan.repair is Repair.REWIND:
+            _keep_from_retention(_link(partner), comparison.ours.anchor)
+            comparison = compare(partner, theirs)
         _check_agreed(comparison, agreed, only)
         if under_way(_link(partner)):
             raise NotPossible(
@@ -207,24 +210,37 @@ def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
     )
 
 
-def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
-    """The messages after the anchor that the partner is to have; without one, of the last epoch.
-    One whose payloads retention has removed cannot be sent again: it does not count as stored."""
+def _keep_from_retention(link: OutboundLink, anchor: Numbered | None) -> None:
+    """What is to be sent again, until this transaction ends: retention passes over what is locked.
+    What it is removing now is waited for, and then does not count as stored."""
+    due = _due(link, anchor)
+    list(due.order_by("pk").select_for_update(no_key=True).values_list("pk"))
+    parts = OutboundPayload.objects.filter(message__in=due.values("pk")).order_by("pk")
+    list(parts.select_for_update(no_key=True).values_list("pk"))
+
+
+def _due(link: OutboundLink, anchor: Numbered | None) -> QuerySet[OutboundMessage]:
+    """The messages after the anchor that the partner is to have; without one, of the last epoch."""
     due = OutboundMessage.objects.filter(link=link, sequence_number__isnull=False).filter(
         Q(state__in=[OutboundState.ACKNOWLEDGED, OutboundState.IN_FLIGHT, OutboundState.REWOUND])
         | Q(state=OutboundState.CANCELLED, outcome=Verdict.RECEIVED)
     )
     if anchor is None:
         epoch = due.aggregate(last=Max("epoch"))["last"]
-        due = due.filter(epoch=epoch)
-    else:
-        later = Q(epoch=anchor.epoch, sequence_number__gt=anchor.sequence_number)
-        due = due.filter(later | Q(epoch__gt=anchor.epoch))
+        return due.filter(epoch=epoch)
+    later = Q(epoch=anchor.epoch, sequence_number__gt=anchor.sequence_number)
+    return due.filter(later | Q(epoch__gt=anchor.epoch))
+
+
+def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
+    """Of what is due. A message whose payloads retention has removed cannot be sent again: it does
+    not count as stored."""
     parts = OutboundPayload.objects.filter(message=OuterRef("pk")).order_by().values("message")
     kept = Subquery(parts.annotate(size=Sum(Length("wire"))).values("size"))
     whole = Count("pk", filter=Q(size=0) | Q(kept=F("size")))
     runs = (
-        due.annotate(kept=kept)
+        _due(link, anchor)
+        .annotate(kept=kept)
         .order_by()
         .values("epoch")
         .annotate(first=Min("sequence_number"), last=Max("sequence_number"), count=whole)

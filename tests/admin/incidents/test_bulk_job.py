@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, IntegrityError, OperationalError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -187,6 +187,26 @@ def test_row_with_a_database_error_waits_and_stops_no_other(
     waits.refresh_from_db()
     assert (waits.done, waits.detail) == (True, "")
     assert BulkJob.objects.get().state == "done"
+
+
+@pytest.mark.parametrize("error", [IntegrityError, DataError])
+def test_row_whose_database_error_lasts_is_refused(
+    suspended: list[World], monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """Else the job never ends, and keeps maintenance windows waiting."""
+    resume = change_link.resume
+
+    def refused(partner: Any, actor: Actor) -> Any:
+        if partner == suspended[0].there:
+            raise error("value out of range")
+        return resume(partner, actor)
+
+    start()
+    monkeypatch.setattr(change_link, "resume", refused)
+    assert bulk_jobs.run() == 3
+    job = BulkJob.objects.get()
+    assert (job.state, job.done, job.refused) == ("done", 2, 1)
+    assert "value out of range" in BulkItem.objects.get(done=False).detail
 
 
 @pytest.mark.parametrize("missing", RIGHTS)

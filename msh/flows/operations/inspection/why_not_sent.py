@@ -40,12 +40,13 @@ _VERDICTS = {
     "unknown": "unknown whether the partner has it",
 }
 
+_REMOVED = "It was removed by retention."
+
 
 def explanation_of(key: int) -> str:
     """Of the outbound message with this id, and of those that were submitted again for it."""
-    messages = OutboundMessage.objects.select_related("link__in_flight")
-    message = messages.defer("head", "link__in_flight__head").get(pk=key)
-    return words_of(advised(message))
+    message = _read(key)
+    return words_of(advised(message)) if message else _REMOVED
 
 
 def advised(message: OutboundMessage) -> str:
@@ -53,7 +54,17 @@ def advised(message: OutboundMessage) -> str:
     return f"{_explanation_of(message)}{story_of_copies(message)}"
 
 
+def _read(key: int) -> OutboundMessage | None:
+    """With its flight, by one statement: it may end at any time."""
+    messages = OutboundMessage.objects.select_related("link__in_flight", "flight__ordered_in")
+    return messages.defer("head", "link__in_flight__head").filter(pk=key).first()
+
+
 def _explanation_of(message: OutboundMessage) -> str:
+    if message.state == OutboundState.FLYING and not hasattr(message, "flight"):
+        if (now := _read(message.pk)) is None:
+            return _REMOVED
+        message = now
     if message.state == OutboundState.FLYING or stops_its_conversation(message):
         return explanation_of_flight(message)
     situation = situation_of(message)

@@ -37,6 +37,7 @@ from msh.models import (
 )
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
+from msh.store import capacity
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import (
     cancel_job,
@@ -293,8 +294,8 @@ def _run(until: float) -> int:
 
 
 def _deal_with(item: BulkItem) -> bool:
-    """False if the database refused, or if it has to wait: then it is tried again later. Whatever
-    one row raises, the others are dealt with."""
+    """False if the database refused for now, or if it has to wait: then it is tried again later.
+    Whatever one row raises, the others are dealt with."""
     actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
     refused = ""
     try:
@@ -307,11 +308,11 @@ def _deal_with(item: BulkItem) -> bool:
         return False
     except Partner.DoesNotExist:
         refused = "The partner was removed."
-    except DatabaseError as error:
-        logger.warning("bulk job %s skips %s: %s", item.job_id, item.label, error)
-        skip_item(item, f"It will be retried. Database error: {error}")
-        return False
     except Exception as error:
+        if isinstance(error, DatabaseError) and not capacity.is_lasting(error):
+            logger.warning("bulk job %s skips %s: %s", item.job_id, item.label, error)
+            skip_item(item, f"It will be retried. Database error: {error}")
+            return False
         logger.exception("bulk job %s: %s could not be processed", item.job_id, item.label)
         refused = describe(error)
     end_item(item, refused)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 
 from msh.flows import worker_loop
 from msh.flows.sending import transmit
@@ -20,6 +21,7 @@ from tests.peer import Peer
 from tests.silent import dropping
 from tests.waiting import wait_until
 
+from . import byhand
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,6 +40,16 @@ def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def running(worker: SendingLoop) -> Iterator[None]:
+    thread = started(worker)
+    try:
+        yield
+    finally:
+        worker.stop()
+        worker.carrier.close()
+        thread.join()
+
+
+def started(worker: SendingLoop) -> threading.Thread:
     def run() -> None:
         try:
             worker.run()
@@ -46,12 +58,23 @@ def running(worker: SendingLoop) -> Iterator[None]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    try:
-        yield
-    finally:
-        worker.stop()
-        worker.carrier.close()
-        thread.join()
+    return thread
+
+
+def get_to_know(worker: SendingLoop, world: World) -> None:
+    """The partner answers one message of the worker, which ends when nothing more is to be done."""
+    message = world.submit(semantics="BestEffort")
+    started(worker).join()
+    assert Attempt.objects.get(message=message).status == 204
+
+
+def put_in_flight(*worlds: World) -> None:
+    """A message to each, numbered and due in this order; no copy of it had a place."""
+    everybody = frozenset(Partner.objects.values_list("pk", flat=True))
+    for world in worlds:
+        world.submit()
+        assert byhand.poll(byhand.Carrying(busy=everybody)) == []
+        assert world.link.unsent
 
 
 @pytest.fixture
@@ -68,15 +91,10 @@ def test_answering_partners_do_not_wait_for_silent_ones(
 ) -> None:
     world, peer = honest
     with dropping() as nowhere:
-        silent = [make_world(timeout=600) for _ in range(SILENT)]
-        keys = [one.there.pk for one in silent]
-        Partner.objects.filter(pk__in=keys).update(address=nowhere)
+        silent, keys = silent_partners(nowhere)
         worker = SendingLoop()
         if known:
-            message = world.submit(semantics="BestEffort")
-            with running(worker):
-                wait_until(lambda: Attempt.objects.filter(message=message, status=204).exists())
-            worker._stopping.clear()
+            get_to_know(worker, world)
         for one in silent:
             one.submit()
         with running(worker):
@@ -85,5 +103,33 @@ def test_answering_partners_do_not_wait_for_silent_ones(
             world.submit()
             wake_up(WakeUp.TRANSMIT)
             wait_until(lambda: len(peer.received) > before, what="the message to who answers")
-            ended = Attempt.objects.filter(message__link__partner__in=keys, ended_at__isnull=False)
-            assert not ended.exists(), "no POST to a silent partner had to end before"
+            assert not ended(keys).exists(), "no POST to a silent partner had to end before"
+
+
+def silent_partners(address: str) -> tuple[list[World], list[int]]:
+    silent = [make_world(timeout=600) for _ in range(SILENT)]
+    keys = [one.there.pk for one in silent]
+    Partner.objects.filter(pk__in=keys).update(address=address)
+    return silent, keys
+
+
+def ended(partners: list[int]) -> QuerySet[Attempt]:
+    attempts = Attempt.objects.filter(message__link__partner__in=partners)
+    return attempts.filter(ended_at__isnull=False)
+
+
+def test_silent_partners_of_which_nothing_is_known_do_not_fill_the_polls(
+    honest: tuple[World, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart: they are due the longest, and have no place for a minute."""
+    monkeypatch.setattr(carrier, "SLOW_AT_ONCE", 4)
+    world, peer = honest
+    with dropping() as nowhere:
+        silent, keys = silent_partners(nowhere)
+        worker = SendingLoop()
+        get_to_know(worker, world)
+        put_in_flight(*silent, world)
+        before = len(peer.received)
+        with running(worker):
+            wait_until(lambda: len(peer.received) > before, what="the message to who answers")
+            assert not ended(keys).exists(), "no POST to a silent partner had to end before"

@@ -80,7 +80,7 @@ def promised_when_a_process_dies(
 ) -> tuple[Pair, OutboundMessage]:
     """A partner, and the message whose first copy was promised when the process died."""
     partner = pair(timeout=300, retries=0, acknowledges=True)
-    for _ in range(2):  # from then on it is remembered by each web process
+    for _ in range(8):  # from then on it is remembered by each web process, most likely
         partner.wait_for_state(partner.submit())
     partner.peer.acknowledges = False
     first, second = partner.submit(), partner.submit()
@@ -105,21 +105,25 @@ def has_begun(link: OutboundLink) -> bool:
 def test_promised_copy_of_a_process_that_died_is_sent_within_a_second(
     point: CrashPoint, pair: PairFactory, crash_file: Machine
 ) -> None:
-    """Nobody knows whether it was sent: its attempt stays open, and the next one costs no retry."""
-    for _ in range(5):
+    """Nobody knows whether it was sent: its attempt stays open, and the next one costs no retry.
+
+    Nearly each Acknowledgement promises a copy. It does not in a web process that has not met the
+    partner before; and a slow worker may write that the POST has begun before it dies."""
+    promised = 0
+    for _ in range(3):
         partner, second = promised_when_a_process_dies(point, pair, crash_file)
-        if has_begun(partner.link):  # a slow worker, whose poll wrote that before it died
+        if has_begun(partner.link):
             continue
         partner.wait_for_state(second)
-        if second.attempts.count() > 1:
-            break
-        # The link was written while the Acknowledgement was taken: nothing was promised.
-
-    assert not crash_file.crash_file.exists()
-    assert len(partner.peer.received.copies_of(second.message_id)) == 1
-    assert list(second.attempts.values_list("number", "ended_at")[:1]) == [(1, None)]
-    assert second.attempts.count() == 2
-    assert partner.link.retries_spent == 0
+        assert not crash_file.crash_file.exists()
+        assert len(partner.peer.received.copies_of(second.message_id)) == 1
+        assert partner.link.retries_spent == 0
+        attempts = list(second.attempts.values_list("number", "ended_at"))
+        if len(attempts) > 1:
+            assert attempts[0] == (1, None)
+            assert len(attempts) == 2
+            promised += 1
+    assert promised >= 2
 
 
 @pytest.mark.requirement("000-009", "001-01", "003-01")

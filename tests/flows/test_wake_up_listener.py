@@ -180,3 +180,30 @@ def test_end_without_redis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with WakeUpListener(WakeUp.FORWARD) as listener:
         listener._give_up()
         monkeypatch.setattr(wake_up_listener, "shared_client", lambda: pytest.fail("asked"))
+
+
+def test_a_listener_whose_connection_the_broker_closes_opens_another(
+    monkeypatch: pytest.MonkeyPatch, client: Any
+) -> None:
+    """As for being idle, or by a firewall between them, or at a failover."""
+    monkeypatch.setattr(wake_up_listener, "REST", 0.05)
+    loop = Scripted()
+    thread = running(loop)
+
+    def listeners() -> set[str]:
+        return {one["id"] for one in client.client_list() if one["cmd"] == "blpop"}
+
+    wait_until(listeners)
+    closed = listeners()
+    for one in closed:
+        client.client_kill_filter(_id=one)
+    wait_until(lambda: listeners() - closed, what="another connection that listens")
+    polls = loop.polls
+    client.rpush(TOKENS, Names(PARTNERS).token())
+    wait_until(lambda: loop.names.links == PARTNERS)
+    assert loop.polls >= polls
+
+    loop._events.put("the end of it")
+    loop.stop()
+    thread.join(timeout=60)
+    assert not thread.is_alive()

@@ -80,7 +80,7 @@ def promised_when_a_process_dies(
 ) -> tuple[Pair, OutboundMessage]:
     """A partner, and the message whose first copy was promised when the process died."""
     partner = pair(timeout=300, retries=0, acknowledges=True)
-    for _ in range(8):  # from then on it is remembered by each web process, most likely
+    for _ in range(4):  # from then on it is remembered by each web process, most likely
         partner.wait_for_state(partner.submit())
     partner.peer.acknowledges = False
     first, second = partner.submit(), partner.submit()
@@ -109,10 +109,11 @@ def test_promised_copy_of_a_process_that_died_is_sent_within_a_second(
 
     Nearly each Acknowledgement promises a copy. It does not in a web process that has not met the
     partner before; and a slow worker may write that the POST has begun before it dies."""
-    promised = 0
+    promised = begun = 0
     for _ in range(3):
         partner, second = promised_when_a_process_dies(point, pair, crash_file)
-        if has_begun(partner.link):
+        if point is CrashPoint.POST_BEFORE_WRITE and has_begun(partner.link):
+            begun += 1
             continue
         partner.wait_for_state(second)
         assert not crash_file.crash_file.exists()
@@ -123,7 +124,7 @@ def test_promised_copy_of_a_process_that_died_is_sent_within_a_second(
             assert attempts[0] == (1, None)
             assert len(attempts) == 2
             promised += 1
-    assert promised >= 2
+    assert promised >= max(1, 2 - begun)
 
 
 @pytest.mark.requirement("000-009", "001-01", "003-01")

@@ -69,7 +69,7 @@ def test_scopes_of_a_token_are_check_boxes_with_a_sentence_each(console: Console
     boxes = page.get_by_role("group", name="Scopes").get_by_role("checkbox")
     expect(boxes).to_have_count(2)  # send and operate: others it may not give
     console.picture(page, "token", whole=True)
-    page.get_by_label("Name", exact=True).fill("shop")
+    page.locator("input[name=name]").fill("shop")
     page.get_by_role("checkbox", name=re.compile("^send: ")).check()
     page.locator("textarea[name=reason]").fill("for the shop")
     page.get_by_role("button", name="Save", exact=True).click()

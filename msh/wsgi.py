@@ -14,10 +14,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
 
 django.setup(set_prefix=False)
 
-from msh.endpoint import EndpointApplication  # noqa: E402  it needs Django set up
+from msh.api.framework.slashes import EncodedSlashes  # noqa: E402  it needs Django set up
+from msh.endpoint import EndpointApplication  # noqa: E402
 from msh.web.headers import HeaderCheck, Utf8Handler  # noqa: E402
 
-application = HeaderCheck(EndpointApplication(Utf8Handler()))
+application = HeaderCheck(EndpointApplication(EncodedSlashes(Utf8Handler())))
 
 _errors = [message for message in run_checks() if message.level >= ERROR]
 if _errors:

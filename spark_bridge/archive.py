@@ -17,6 +17,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
+from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
@@ -158,7 +159,7 @@ def _payloads(client: Client, message_id: str, partner: str) -> Iterator[dict[st
     number = 1
     while True:
         try:
-            path = f"messages/{message_id}/payloads/{number}"
+            path = f"messages/{quote(message_id, safe='')}/payloads/{number}"
             content = client.get_bytes(path, partner=partner)
         except ApiRefused as refused:
             if refused.status == _NOT_FOUND:

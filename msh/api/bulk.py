@@ -11,6 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit_many import Answer, Entry, InTheWay, Result, submit_all
@@ -18,9 +19,11 @@ from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT
 
 from . import schema
+from .documents import ExplainedDocument
 from .framework.parsers import of_json, whole
 from .framework.problems import NotNow, Refused, TooLarge, Unreadable
 from .framework.view import ApiView
+from .messages import WhichQuery, explained
 from .submission import Agreements, Values, cut, prepared, require_room
 
 LINE_LIMIT = 5_000
@@ -106,12 +109,21 @@ class LinesParser(BaseParser):
 
 
 class BulkView(ApiView):
-    scopes = {"POST": Scope.SEND}
+    scopes = {"POST": Scope.SEND, "GET": Scope.READ}
     parser_classes = [LinesParser]
     encodings = ("identity", "gzip")
 
     def body_limit(self) -> int:
         return SIZE_LIMIT
+
+    @extend_schema(
+        operation_id="get_message_bulk",
+        parameters=[WhichQuery],
+        responses={200: ExplainedDocument, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request) -> Response:
+        """The message whose id is that of this path."""
+        return explained(request, "bulk")
 
     @extend_schema(
         operation_id="submit_messages_in_bulk",

@@ -1,4 +1,5 @@
 from django.urls import path, re_path, register_converter
+from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from . import (
@@ -18,18 +19,19 @@ from .framework import problems
 
 
 class MessageIdConverter:
-    """A MessageId may hold a slash, and no NUL."""
+    """A MessageId may hold slashes, and no NUL: an encoded slash comes as one (`EncodedSlashes`).
+    One that is not encoded is a part of it where no other path fits."""
 
-    regex = r"[^\0]+"
+    regex = r".+"
 
     def to_python(self, value: str) -> str:
-        return value
+        return value.replace("\0", "/")
 
     def to_url(self, value: str) -> str:
         return value
 
 
-class MessageActionConverter(MessageIdConverter):
+class MessageActionConverter(StringConverter):
     regex = "|".join(message_actions.MESSAGE_ACTIONS)
 
 

@@ -139,6 +139,7 @@ def _add_url(environ: WSGIEnvironment, http: web.BaseRequest) -> str:
     if "%" in path:
         path = unquote_to_bytes(path).decode("latin-1")
     environ["PATH_INFO"] = path
+    environ["RAW_URI"] = target
     environ["QUERY_STRING"] = query
     return path
 

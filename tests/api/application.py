@@ -8,9 +8,21 @@ from typing import Any
 
 from django.test import Client
 
+from msh.api.framework.slashes import EncodedSlashes
 from tests.flows.world import World
 
 Line = Mapping[str, Any] | bytes
+
+
+class _Client(Client):
+    """With the path as it comes from the web server."""
+
+    def generic(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
+        return super().generic(method, path, *args, RAW_URI=path, **kwargs)
+
+    def request(self, **request: Any) -> Any:
+        EncodedSlashes(lambda environ, start_response: ())(request, lambda *_: lambda _: None)
+        return super().request(**request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Application:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        response: Any = Client().generic(
+        response: Any = _Client().generic(
             method,
             f"/api/v1/{path}",
             body,

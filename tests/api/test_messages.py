@@ -3,6 +3,7 @@
 from base64 import b64encode
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.utils import timezone
@@ -192,8 +193,35 @@ def test_message_id_may_hold_anything(world: World, shop: Application, message_i
     assert shop.get(f"messages/{path}/payloads/1").content == b"<order/>"
 
 
+ODD = [
+    *("x", "x/history", "x/payloads/1", "x/cancel", "x/history/history", "/x", "x/", "//", "bulk"),
+    *("bulk/history", "a/b?c#d%20e_%25", "x%2Fhistory", "a/../b", "%", "_", "0", "None"),
+    *("id;rm", "ä/ö", "a" * 255),
+]
+
+
+def test_each_message_has_an_address_of_its_own(
+    world: World, token: Tokens, shop: Application
+) -> None:
+    """Whatever other MessageIds there are: `x/history` is not the history of `x`."""
+    operator = token("operate", "read", may=("view_outboundmessage", "cancel_outboundlink"))
+    for message_id in ODD:
+        assert shop.post("messages", order(world, message_id)).status == 201
+    for message_id in ODD:
+        path = f"messages/{quote(message_id, safe='')}"
+        found = shop.get(path)
+        assert (found.status, found.json["message_id"]) == (200, message_id)
+        assert shop.get(f"{path}/history").json["results"][0]["event"]
+        assert shop.get(f"{path}/payloads/1").content == b"<order/>"
+    cancelled = OutboundMessage.objects.filter(state="cancelled")
+    for number, message_id in enumerate(ODD, 1):
+        path = f"messages/{quote(message_id, safe='')}/cancel"
+        assert operator.post(path, {"reason": "odd"}).status == 200
+        assert {each.message_id for each in cancelled.all()} == {*ODD[:number]}
+
+
 @pytest.mark.parametrize(
-    "path", ["m-9", "m-9/history", "m-9/payloads/1", "m%001", "m-1/payloads/2"]
+    "path", ["m-9", "m-9/history", "m-9/payloads/1", "m%001", "m-1/payloads/2", "m-1%00history"]
 )
 def test_message_that_is_not_there(world: World, shop: Application, path: str) -> None:
     shop.post("messages", order(world, "m-1"))

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 from django.db.models import QuerySet
 from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +43,7 @@ class Office:
     def payload(self, message_id: str, number: int) -> bytes:
         """As the API gives it."""
         with Client(read_options(self.options, stream=False).server) as client:
-            return client.get_bytes(f"messages/{message_id}/payloads/{number}")
+            return client.get_bytes(f"messages/{quote(message_id, safe='')}/payloads/{number}")
 
     def pair(self, **terms: Any) -> Pair:
         """A partner that is up and acknowledges, unless told otherwise."""

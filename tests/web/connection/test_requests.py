@@ -15,6 +15,16 @@ def test_a_whole_request_is_answered_and_the_connection_is_kept(world: World) ->
     assert world.bodies == [b"body"] * 2
 
 
+@pytest.mark.parametrize("target", ["/api/a%2Fb%2fc?d=%2F", "http://x/api/a%2Fb%2fc?d=%2F"])
+def test_the_request_target_is_there_as_it_was_sent(world: World, target: str) -> None:
+    """The encoded slashes of a MessageId are not those of the path."""
+    client = world.connect()
+    client.send(get(target))
+    client.answer()
+    (seen,) = world.seen
+    assert (seen.path, seen.headers["RAW_URI"]) == ("/api/a/b/c", target)
+
+
 def test_no_thread_is_taken_before_the_body_has_come(world: World) -> None:
     client = world.connect()
     client.send(post(length=4) + b"bo")

@@ -112,7 +112,9 @@ class World:
         except OSError:
             body = None
         headers = {
-            name: value for name, value in environ.items() if name.startswith(("HTTP_", "CONTENT_"))
+            name: value
+            for name, value in environ.items()
+            if name.startswith(("HTTP_", "CONTENT_", "RAW_"))
         }
         seen = Seen(environ["REQUEST_METHOD"], environ["PATH_INFO"], headers, body)
         self.seen.append(seen)

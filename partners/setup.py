@@ -66,7 +66,7 @@ _KINDS = {
 }
 
 
-_AT_ONCE = (Partner, Agreement, Credential, Route)
+_AT_ONCE: tuple[type[Model], ...] = (Partner, Agreement, Credential, Route)
 NO_SECTIONS: Mapping[str, "Section"] = {}
 
 
@@ -168,7 +168,7 @@ class _Stored:
         self._new.setdefault(type(row), []).append(row)
 
     def insert_new(self) -> None:
-        for model in (Partner, Agreement, Credential, Route):
+        for model in _AT_ONCE:
             model._default_manager.bulk_create(self._new.pop(model, []))  # noqa: SLF001  public
 
 

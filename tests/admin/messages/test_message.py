@@ -18,6 +18,7 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
 )
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from tests.admin.conftest import busy_world, suspended_world, url
 from tests.flows.byhand import TRANSMITTED
 from tests.flows.world import LOST, make_world
@@ -164,3 +165,22 @@ def test_direction_marks_from_partners_are_escaped(administrator: Client) -> Non
 
     assert [name for name, text in texts.items() if "\u202e" in text] == []
     assert [name for name, text in texts.items() if "gpj\\u202eexe" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (AttemptResult(AttemptOutcome.FAILED, 503, "503 busy"), "Copy 1 answered with an error"),
+        (AttemptResult(AttemptOutcome.FAILED, 500, "SOAP Fault Server: no"), "Copy 1 answered"),
+        (LOST, "Copy 1 failed"),
+    ],
+)
+def test_a_copy_that_was_answered_is_not_called_unsent(
+    administrator: Client, result: AttemptResult, told: str
+) -> None:
+    world = make_world()
+    message = world.submit()
+    (job,) = world.poll()
+    world.end(job, result)
+    (sentence,) = _attempts_told(administrator, message)
+    assert sentence.startswith(told)

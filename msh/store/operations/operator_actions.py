@@ -5,7 +5,15 @@ from enum import StrEnum
 
 from django.db.models import Q
 
-from msh.models import Direction, History, InboundLink, OutboundLink, OutboundMessage
+from msh.models import (
+    Direction,
+    History,
+    InboundLink,
+    OutboundLink,
+    OutboundMessage,
+    Signal,
+    SignalKind,
+)
 from msh.protocol import sequence
 from msh.protocol.kinds import OnUnexpectedFirst, PartyEventKind, Verdict
 from msh.protocol.lane import LaneState
@@ -157,3 +165,20 @@ def _start_inbound(partner: Partner, last: int) -> bool:
     link.last_number = last
     link.save(update_fields=["last_number"])
     return True
+
+
+def take_back_refusal(partner: Partner, message_id: str, actor: Actor) -> str | None:
+    """A message that was refused for good is not known any more. What its Error said; None, and
+    nothing changed, if no refusal is kept."""
+    errors = Signal.objects.filter(
+        link__partner=partner, kind=SignalKind.ERROR, ref_to_message_id=message_id
+    )
+    kept = errors.exclude(content_digest=None).select_for_update(no_key=True, of=("self",))
+    refused = kept.order_by("pk").first()
+    if refused is None:
+        return None
+    errors.update(content_digest=None, pending=0)
+    detail = history.with_reason(f"{refused.code}: {refused.description}", actor)
+    about = (partner.pk, "in", "RefusalTakenBack", message_id)
+    history.record(history.HistoryRow(*about, detail=detail, actor=actor.name))
+    return refused.description

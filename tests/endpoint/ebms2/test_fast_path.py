@@ -93,7 +93,7 @@ def test_every_column_of_what_was_read_is_proven(table: type[Model], ebms2: Part
     partner, out = found(), message()
     received = parse(out.content_type, out.body)
     agreement = ebms2_fast_path._agreements[partner.pk, received.message.header.cpa_id]
-    unknown = KnownRow(None, None, None, None, None, None, agreement.now)
+    unknown = KnownRow(None, None, None, None, None, None, None, agreement.now)
     for column in (f'"{field.column}"' for field in table._meta.concrete_fields):
         with connection.cursor() as cursor:
             cursor.execute(f"UPDATE {table._meta.db_table} SET {column} = {column}")

@@ -237,7 +237,7 @@ def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
     not count as stored."""
     parts = OutboundPayload.objects.filter(message=OuterRef("pk")).order_by().values("message")
     kept = Subquery(parts.annotate(size=Sum(Length("wire"))).values("size"))
-    whole = Count("pk", filter=Q(size=0) | Q(kept=F("size")))
+    whole = Count("pk", filter=Q(size=0) | Q(kept__gte=F("size")))  # with its MIME headers
     runs = (
         _due(link, anchor)
         .annotate(kept=kept)

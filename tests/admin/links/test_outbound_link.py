@@ -266,7 +266,7 @@ def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
     assert "empty in about" in page_of(viewer, world)
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 maintenance"))
     page = page_of(viewer, world)
-    assert "1 acknowledged" in page
+    assert "2 acknowledged" in page
     assert "empty in about" not in page
     assert "is not available: in maintenance or overloaded" in page
 

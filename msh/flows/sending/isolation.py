@@ -18,12 +18,10 @@ from msh.flows.sending import acknowledge, promised, recover, transmit
 from msh.flows.sending.acknowledge import SignalCopy
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity
-from msh.store.engine import run
 from msh.store.sending import polling
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, lock_lost
 from msh.store.sending.best_effort_sql import WaitingMessage
 from msh.store.sending.isolation import describe, isolate_best_effort, isolate_link, isolate_signal
-from msh.store.sending.link_sql import WAIT_BRIEFLY
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places
 from msh.store.sending.signals import PendingSignal
@@ -64,7 +62,7 @@ def do(unit: Unit) -> Done:
     """Do it, or isolate what it is about. Raises only what says that the database is gone."""
     try:
         with transaction.atomic():
-            run(WAIT_BRIEFLY())
+            polling.wait_briefly()
             links, jobs = unit.act()
             links.write()
     except Exception as error:

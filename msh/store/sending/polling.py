@@ -169,6 +169,11 @@ def end_attempts(ended: Collection[EndedAttempt]) -> None:
     )
 
 
+def wait_briefly() -> None:
+    """For locks, in the rest of this transaction."""
+    run(link_sql.WAIT_BRIEFLY())
+
+
 def lock_links(places: Places) -> list[int]:
     _, *found = run(USE_INDEX_ORDER(), *_lock_links(places))
     return [row.partner_id for rows in found for row in rows]

@@ -136,5 +136,6 @@ class Acceptor:
     async def _connect(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._make, connection)
-        except OSError:  # the client has gone
+        except Exception:  # a client that has gone raises none
+            logger.exception("a connection that was accepted is closed")
             connection.close()

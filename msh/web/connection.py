@@ -108,9 +108,11 @@ class Connection(web.RequestHandler):
             return
         try:
             super().connection_made(transport)
-        except OSError:  # it was reset just now
+        except Exception as problem:
             self.is_lost = True
             transport.abort()
+            if not isinstance(problem, OSError):  # else it was reset just now
+                logger.exception("a connection of %s cannot be served", peer[0])
             return
         self.client, self.own = peer[:2], own[:2]
         self.enter(Phase.IDLE, self.server.limits.head)
@@ -141,6 +143,11 @@ class Connection(web.RequestHandler):
     def abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
+
+    def write(self, data: bytes) -> None:
+        """Outside an answer that aiohttp writes."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
 
     def expire(self) -> None:
         """The deadline has passed."""
@@ -226,7 +233,7 @@ class Connection(web.RequestHandler):
 
     def _stop_reading_requests(self) -> None:
         self.enter(Phase.UNREAD, self.server.limits.unread_seconds)
-        if self.transport is None:
+        if self.transport is None or self.transport.is_closing():
             return
         if self.has_ended:
             self.transport.close()
@@ -278,6 +285,5 @@ class Connection(web.RequestHandler):
             "Content-Length: 0",
             "Connection: close",
         )
-        if self.transport is not None:
-            self.transport.write("\r\n".join((*head, "", "")).encode())
+        self.write("\r\n".join((*head, "", "")).encode())
         self._stop_reading_requests()

@@ -125,8 +125,8 @@ class Exchange:
         request.body = body = Spool(self._server.room)
         connection.enter(Phase.BODY, self._limits.grace)
         connection.check_body()
-        if request.expects and connection.transport is not None:
-            connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if request.expects:
+            connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             async with asyncio.timeout_at(began + self._limits.grace) as timeout:
                 while piece := await self._http.content.readany():

@@ -141,7 +141,7 @@ class Server:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), GRACEFUL)
         sweeping.cancel()
-        await self.http.shutdown(0)
+        await self.http.shutdown(0.1)  # 0: aiohttp would wait for ever
 
     async def _sweep(self) -> None:
         while True:

@@ -276,7 +276,7 @@ def _parts(content_type: str, body: bytes) -> list[bytes]:
     """The contents, the envelope first."""
     whole = email.message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
     parts = whole.get_payload() if whole.is_multipart() else [whole]
-    return [bytes(one.get_payload(decode=True)) for one in parts]  # type: ignore[union-attr,arg-type]
+    return [bytes(one.get_payload(decode=True)) for one in parts]  # type: ignore[union-attr]
 
 
 def _text(root: ET.Element, name: str) -> str:

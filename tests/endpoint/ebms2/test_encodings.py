@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -10,7 +11,7 @@ from msh.models import InboundMessage
 from tests.endpoint.ebms2 import Send
 from tests.peer.ebms2 import Outgoing, message
 
-ENCODED = {
+ENCODED: dict[str, Callable[[bytes], bytes]] = {
     "base64": base64.encodebytes,
     "BASE64 ": base64.b64encode,
     "quoted-printable": binascii.b2a_qp,

@@ -3,7 +3,7 @@ connection ends."""
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -185,10 +185,10 @@ def assert_same(world: World, data: bytes, cuts: list[int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def world() -> "World":  # type: ignore[misc]
+def world() -> Iterator[World]:
     world = World()
     world.answer = lambda _: Says("200 OK", pieces=[b"ok"])
-    yield world  # type: ignore[misc]
+    yield world
     world.close()
 
 

@@ -1,7 +1,10 @@
 """Requests and their answers: whole, in pieces, pipelined, cut, malformed."""
 
+import threading
+
 import pytest
 
+from msh.web import serve
 from tests.waiting import wait_until
 from tests.web.connection.world import Says, World, chunked, get, post
 
@@ -239,3 +242,37 @@ def test_an_error_of_the_application_is_answered(world: World) -> None:
     client = world.connect()
     client.send(post(length=4) + b"body")
     assert (client.status(), world.bodies) == (500, [b"body"])
+
+
+def test_a_request_that_takes_too_long_does_not_keep_the_process(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "GRACEFUL", 0.2)
+    ended = threading.Event()
+
+    def answer(_: object) -> Says:
+        world.stop()
+        ended.wait(60)
+        return Says()
+
+    world.answer = answer
+    client = world.connect()
+    client.send(get("/work"))
+    assert client.rest() == b""
+    wait_until(lambda: not world.is_running)
+    ended.set()
+
+
+def test_an_error_of_a_callback_leaves_no_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(world.server.http, "connection_made", fails)
+    assert world.connect().rest() == b""
+    monkeypatch.undo()
+    assert "cannot be served" in caplog.text
+    client = world.connect()
+    client.send(get("/health/live"))
+    assert client.status() == 200

@@ -89,6 +89,10 @@ class World:
         with suppress(RuntimeError):  # it has ended already
             self._loop.call_soon_threadsafe(self._ended.set)
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def connect(self, *, buffer: int | None = None) -> "Client":
         """`buffer`: bytes that the client's side takes before it is read."""
         client = Client(self.port, buffer)

@@ -34,6 +34,7 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: bytes | None
+    target: str
 
 
 @dataclass
@@ -116,11 +117,10 @@ class World:
         except OSError:
             body = None
         headers = {
-            name: value
-            for name, value in environ.items()
-            if name.startswith(("HTTP_", "CONTENT_", "RAW_"))
+            name: value for name, value in environ.items() if name.startswith(("HTTP_", "CONTENT_"))
         }
-        seen = Seen(environ["REQUEST_METHOD"], environ["PATH_INFO"], headers, body)
+        target = environ["RAW_URI"]
+        seen = Seen(environ["REQUEST_METHOD"], environ["PATH_INFO"], headers, body, target)
         self.seen.append(seen)
         says = self.answer(seen)
         environ[KEY] = says.streams

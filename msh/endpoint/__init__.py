@@ -125,11 +125,10 @@ class Endpoint(APIView):
         except NotAdmitted as refused:
             self.partner = refused.partner
             raise
-        match request.user:
-            case Partner() as partner:
-                self.partner = partner
-            case (Partner() as partner,):
-                self.partner = partner
+        sender: Partner | tuple[Partner, ...] = request.user  # type: ignore[assignment]
+        candidates = sender if isinstance(sender, tuple) else (sender,)
+        if len(candidates) == 1:
+            (self.partner,) = candidates
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         match exc:

@@ -35,7 +35,7 @@ from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
 from msh.store.receiving.refusals import note_refused
 from msh.store.receiving.senders import find_sender_by_login, is_known_login
-from partners.models import OwnIdentity, Partner, our_identity
+from partners.models import Identity, Partner, our_identity
 
 from .bounds import Bounds, Limits
 from .session import MailEnvelope, Server, peer_of
@@ -258,7 +258,7 @@ def _recipients(candidates: list[Partner], address: str) -> list[Partner]:
     return [one for one in candidates if to in _addresses_to(one, identity)]
 
 
-def _addresses_to(partner: Partner, identity: OwnIdentity) -> set[str]:
+def _addresses_to(partner: Partner, identity: Identity) -> set[str]:
     ours = partner.our_uri or identity.uri
     return {normalised(ours), normalised(identity.error_uri_for(ours))}
 
@@ -266,7 +266,8 @@ def _addresses_to(partner: Partner, identity: OwnIdentity) -> set[str]:
 def _take(envelope: MailEnvelope) -> Answer:
     """What is to be sent about it is committed on return. A report or an automatic reply is never
     answered (RFC 3834)."""
-    partner, mail = envelope.partner, bytes(envelope.content or b"")
+    partner = envelope.partner
+    mail = envelope.content if isinstance(envelope.content, bytes) else b""
     concerned = [partner] if partner else envelope.candidates
     if report := wire.delivery_report(mail):
         take_report(concerned, report)

@@ -17,9 +17,6 @@ Line = Mapping[str, Any] | bytes
 class _Client(Client):
     """With the path as it comes from the web server."""
 
-    def generic(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        return super().generic(method, path, *args, RAW_URI=path, **kwargs)
-
     def request(self, **request: Any) -> Any:
         EncodedSlashes(lambda environ, start_response: ())(request, lambda *_: lambda _: None)
         return super().request(**request)
@@ -84,6 +81,7 @@ class Application:
             content_type,
             headers={"Authorization": f"Bearer {self.secret}", **(headers or {})},
             query_params=dict(query or {}),
+            RAW_URI=f"/api/v1/{path}",
         )
         content = b"".join(response.streaming_content) if response.streaming else response.content
         return Answer(

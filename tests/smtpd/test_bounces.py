@@ -49,7 +49,7 @@ def sent(sky: Sky, settings: Any) -> tuple[OutboundMessage, bytes]:
     with Mailbox() as mailbox:
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
         (job,) = sky.poll()
-        assert once.post(job).outcome is AttemptOutcome.TRANSMITTED  # type: ignore[union-attr]
+        assert once.post(job).outcome is AttemptOutcome.TRANSMITTED
         (mail,) = [one.mail for one in mailbox.transactions]
     return message, mail
 

@@ -60,9 +60,10 @@ def check_deployment(
     app_configs: Sequence[AppConfig] | None,
     **kwargs: object,
 ) -> list[CheckMessage]:
-    """What is no error of a setting, but dangerous together with the partners that there are."""
+    """What is no error of a setting, but dangerous together with the partners that there are, or
+    with what else is done with the database."""
     try:
-        return [*_wide_proxies()]
+        return [*_wide_proxies(), *_old_snapshot()]
     except DatabaseError:
         return []  # `check_store` says so
 
@@ -139,6 +140,16 @@ def _wide_proxies() -> Iterator[CheckMessage]:
             hint="Name the addresses of the proxies one by one, or give the partner a credential."
             " See docs/proxies.md.",
             id="msh.W005",
+        )
+
+
+def _old_snapshot() -> Iterator[CheckMessage]:
+    oldest = server.oldest_snapshot()
+    if oldest is not None and oldest.old:
+        yield Caution(
+            f"An old snapshot of the database slows all queues down: {oldest}.",
+            hint="End it; see docs/monitoring.md.",
+            id="msh.W006",
         )
 
 

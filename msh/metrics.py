@@ -157,7 +157,9 @@ def _waiting(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
         yield _gauge(name, said, numbers[key])
     yield _gauge("msh_database_bytes", "Size of the database.", found.database_bytes)
     said = "Age of the oldest snapshot that another session holds; 0: there is none."
-    yield _gauge("msh_database_snapshot_seconds", said, found.snapshot_seconds)
+    holder = found.snapshot.name if found.snapshot and found.snapshot.old else ""  # few series
+    age = {holder: found.snapshot.seconds if found.snapshot else 0.0}
+    yield _gauge("msh_database_snapshot_seconds", said, age, label="holder")
     dead = {counted.label: counted.number for counted in found.dead_rows}
     yield _gauge("msh_database_dead_rows", "Dead rows by table.", dead, label="table")
 

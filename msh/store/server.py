@@ -32,13 +32,26 @@ _SETTINGS = Statement(
 )
 
 
+SNAPSHOT_OLD = 300.0  # seconds
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotHolder:
-    """What keeps dead rows of our tables from being removed. `seconds` since it began; None where
-    the server does not say since when."""
+    """What keeps dead rows of our tables from being removed. `seconds` since it began; infinite
+    where the server does not say since when. `name` is for those who may know who works with the
+    database."""
 
     name: str
-    seconds: float | None
+    seconds: float
+
+    @property
+    def old(self) -> bool:
+        """It has been held for so long that dead rows slow the queues down."""
+        return self.seconds >= SNAPSHOT_OLD
+
+    def __str__(self) -> str:
+        since = f" for {self.seconds / 60:.0f} min" if self.seconds < float("inf") else ""
+        return f"held{since} by {self.name}"
 
 
 # As the server shows: a session, a prepared transaction, a replication slot that nobody reads.
@@ -58,9 +71,9 @@ _HOLDER = Statement(
         SELECT 'prepared transaction ' || gid, EXTRACT(epoch FROM now() - prepared)::float8
         FROM pg_prepared_xacts WHERE database = current_database()
         UNION ALL
-        SELECT 'replication slot ' || slot_name, NULL
+        SELECT 'replication slot ' || slot_name, 'infinity'::float8
         FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active) holder
-    ORDER BY seconds DESC NULLS FIRST LIMIT 1
+    ORDER BY seconds DESC LIMIT 1
     """,
     SnapshotHolder,
 )

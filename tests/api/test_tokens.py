@@ -118,5 +118,5 @@ def test_the_end_of_a_token_is_near(administrator: Client, token: Tokens) -> Non
         page = administrator.get("/admin/").content.decode()
         assert (shop.name in page) is shown, end
     ApiToken.objects.update(expires=timezone.now() + 3 * DAY)
-    assert answer()[1]["tokens"] == "1 expires within 14 days"
+    assert answer()[1]["tokens"] == "expiring within 14 days"
     assert "in 2 d 23 h" in administrator.get("/admin/msh/apitoken/").content.decode()

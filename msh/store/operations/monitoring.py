@@ -69,7 +69,7 @@ class Figures:
     minute: Minute | None
     partners: Sequence[PartnerState]
     database_bytes: int
-    snapshot_seconds: float
+    snapshot: server.SnapshotHolder | None
     dead_rows: Sequence[Counted]
 
 
@@ -244,7 +244,6 @@ def figures(partners: Sequence[str]) -> Figures:
     )
     links, suspended, queued, undelivered, numbers, deliveries, incidents, attempts, *rest = found
     minute, named, size, dead_rows = rest
-    oldest = server.oldest_snapshot()
     return Figures(
         links=links,
         suspended=suspended[0],
@@ -257,6 +256,6 @@ def figures(partners: Sequence[str]) -> Figures:
         minute=minute[0] if minute else None,
         partners=named,
         database_bytes=size[0].number,
-        snapshot_seconds=(oldest and oldest.seconds) or 0.0,
+        snapshot=server.oldest_snapshot(),
         dead_rows=dead_rows,
     )

@@ -7,6 +7,8 @@ _BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (zlib.MAX_WBITS, -zlib.MAX_W
 _UNREADABLE = frozenset({"br", "compress", "x-compress", "dcb", "dcz", "exi", "zstd"})
 _LAYERS = 3
 """So many codings, one over the other, are taken off."""
+_MEMBERS = 100
+"""So many members are read, one after the other: each costs a copy of what follows it."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -40,7 +42,9 @@ def _inflated(body: bytes, bits: int, limit: int) -> tuple[bytes, bool] | None:
     """Members one after the other, as gzip allows. What breaks off is not whole. None: it is not in
     this format."""
     text, rest = b"", body
-    while rest and len(text) <= limit:
+    for _ in range(_MEMBERS):
+        if not rest or len(text) > limit:
+            break
         member = zlib.decompressobj(bits)
         try:
             text += member.decompress(rest, limit + 1 - len(text))
@@ -49,4 +53,4 @@ def _inflated(body: bytes, bits: int, limit: int) -> tuple[bytes, bool] | None:
         if not member.eof:
             return text, False
         rest = member.unused_data if member.unused_data.startswith(_GZIP_MAGIC) else b""
-    return text, True
+    return text, not rest

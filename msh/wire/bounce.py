@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
+from itertools import islice
 from urllib.parse import unquote
 
 from msh.protocol.errors import Unreadable
@@ -18,7 +19,11 @@ READ_LIMIT = 1024 * 1024
 """Bytes of a report that are read: behind it is our own message, whose head is enough."""
 DIAGNOSTIC_LIMIT = 300  # characters
 
-_MESSAGE_ID = re.compile(r"<(?:\w+:)?MessageId\b[^>]*>\s*([^<]{1,1000}?)\s*<")
+ABOUT_LIMIT = 20
+"""MessageIds that one report may be about: each is looked for."""
+
+# With bounds: what a stranger writes is to be read once.
+_MESSAGE_ID = re.compile(r"<(?:\w{1,50}:)?MessageId\b[^<>]{0,1000}>([^<]{1,1100})<")
 _STATUS = re.compile(r"([245])\.\d{1,3}\.\d{1,3}")
 
 
@@ -62,7 +67,7 @@ def delivery_report(mail: bytes) -> DeliveryReport | None:
         _word(worst, "Action"),
         status.group() if status else "",
         shown(text[:DIAGNOSTIC_LIMIT])[1:-1] if text else "",
-        tuple(dict.fromkeys(_about(message, parts))),
+        tuple(islice(dict.fromkeys(_about(message, parts)), ABOUT_LIMIT)),
     )
 
 
@@ -86,7 +91,7 @@ def _about(message: Message, parts: list[Message]) -> Iterator[str]:
     for one in inner:
         content = b"" if one.is_multipart() else one.get_payload(decode=True)
         text = content.decode("utf-8", "replace") if isinstance(content, bytes) else ""
-        yield from map(html.unescape, _MESSAGE_ID.findall(text))
+        yield from (html.unescape(one.strip()) for one in _MESSAGE_ID.findall(text))
     yield from (_bare(str(one["Message-ID"])) for one in heads if one["Message-ID"])
     yield from map(_bare, str(message["In-Reply-To"] or "").split())
     yield from map(_bare, str(message["References"] or "").split())

@@ -7,6 +7,7 @@ import pytest
 from msh.protocol.errors import Unreadable
 from msh.protocol.mail import about_header
 from msh.wire import DeliveryReport, delivery_report, is_automatic
+from msh.wire.bounce import ABOUT_LIMIT
 
 FAILED = "Action: failed\r\nStatus: 5.2.2\r\nDiagnostic-Code: smtp; 552 mailbox full"
 
@@ -134,3 +135,18 @@ def test_mails_within_mails_without_end_are_refused() -> None:
 )
 def test_an_automatic_reply_is_one_that_is_no_message(head: str, automatic: bool) -> None:
     assert is_automatic(f"{head}\r\n\r\nx".encode()) is automatic
+
+
+@pytest.mark.parametrize(
+    "text", [b"<MessageId>" + b" " * 100_000, b"<MessageId " * 90_000, b"<" + b"a" * 100_000]
+)
+def test_a_report_is_read_once_whatever_it_quotes(text: bytes) -> None:
+    """The process of the mail server does nothing else meanwhile."""
+    quoted = b"Message-ID: <x@y>\r\n\r\n" + text
+    assert read(report(quoted)).about == ("x@y",)
+
+
+def test_a_report_is_about_few_messages() -> None:
+    """Each of them is looked for."""
+    returned = b"\r\n" + b"".join(b"<MessageId> %d@y </MessageId>" % one for one in range(1000))
+    assert read(report(returned)).about == tuple(f"{one}@y" for one in range(ABOUT_LIMIT))

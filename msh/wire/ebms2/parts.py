@@ -21,11 +21,12 @@ _ENCRYPTED_TYPE = "application/xenc+xml"
 _LOOKED_AT = 8 * 1024  # bytes
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # What may stand before the root element: a byte order mark, the declaration, comments, a DOCTYPE.
-_ENCRYPTED = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*"
-    rb"<(?:[\w.-]+:)?EncryptedData[\s/>]",
-    re.DOTALL,
+# Matched one by one: as alternatives that repeat, a few blanks would be tried in all ways to divide
+# them.
+_BEFORE_ROOT = re.compile(
+    rb"\xef\xbb\xbf|\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL
 )
+_ENCRYPTED = re.compile(rb"<(?:[\w.-]+:)?EncryptedData[\s/>]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,12 @@ def is_encrypted(content_type: str, content: bytes) -> bool:
     begin = content[:_LOOKED_AT]
     if begin[:2] in _UTF_16:
         begin = begin.decode("utf-16", "ignore").encode()
-    return _ENCRYPTED.match(begin) is not None and _XENC in begin
+    if _XENC not in begin:
+        return False
+    root = 0
+    while before := _BEFORE_ROOT.match(begin, root):
+        root = before.end()
+    return _ENCRYPTED.match(begin, root) is not None
 
 
 def _name(part: mime.Part) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from msh.protocol.ebms.vocabulary import Stage
 from msh.wire.ebms2 import envelope
+from msh.wire.ebms2.parts import is_encrypted
 from tests.wire.ebms2.samples import (
     EXAMPLE,
     MANIFEST,
@@ -161,3 +162,18 @@ def test_the_digest_is_over_the_payloads() -> None:
         RELATED.replace("edge", "other"), package(root_part(), ORDER_PART, boundary="other")
     )
     assert digest == other.content_digest
+
+
+XENC = b'<EncryptedData xmlns="http://www.w3.org/2001/04/xmlenc#"/>'
+
+
+@pytest.mark.requirement("EB-010", "EB-185")
+@pytest.mark.parametrize("before", [b" " * 2000, b"<!-- a -->\n" * 200, b"<?a b?>" * 200], ids=repr)
+@pytest.mark.parametrize(
+    ("root", "expected"), [(XENC, True), (b"<order>" + XENC, False), (b"no XML", False)], ids=repr
+)
+def test_what_stands_before_the_root_is_read_once(
+    before: bytes, root: bytes, expected: bool
+) -> None:
+    """Without a bound, each blank would double the time that a payload takes."""
+    assert is_encrypted("text/plain", before + root) is expected

@@ -54,6 +54,7 @@ SUPERVISOR = OPERATOR | {
     "msh.reset_sequence_outboundlink",
     "msh.resynchronise_outboundlink",
     "msh.rewind_outboundlink",
+    "msh.take_back_refusal_signal",
     "msh.view_settingchange",
     "partners.switch_partner",
 }

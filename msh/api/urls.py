@@ -12,6 +12,7 @@ from . import (
     links,
     message_actions,
     messages,
+    refusals,
     statistics,
 )
 from .bulk import BulkView
@@ -84,6 +85,8 @@ urlpatterns = [
     path("v1/jobs/<int:id>/cancel", jobs.CancelJobView.as_view()),
     path("v1/incidents", links.IncidentsView.as_view()),
     path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
+    path("v1/refusals", refusals.RefusalsView.as_view()),
+    path("v1/refusals/<int:id>/take-back", refusals.TakeBackView.as_view()),
     path("v1/statistics", statistics.StatisticsView.as_view()),
     re_path("", problems.not_found),
 ]

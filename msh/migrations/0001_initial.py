@@ -855,6 +855,7 @@ class Migration(migrations.Migration):
                 ('link', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='signals', to='msh.inboundlink')),
             ],
             options={
+                'permissions': [('take_back_refusal_signal', 'Can have a message judged anew that was refused')],
                 'indexes': [
                     models.Index(condition=models.Q(('pending__gt', 0)), fields=['link', 'due'], name='signal_pending'),
                     models.Index(condition=models.Q(('content_digest__isnull', False), ('kind', 'Error')), fields=['link', 'ref_to_message_id'], name='signal_refused'),

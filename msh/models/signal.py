@@ -36,6 +36,10 @@ class SignalQuerySet(models.QuerySet["Signal"]):
     def about(self, message: InboundMessage) -> "SignalQuerySet":
         return self._with_ref(message.message_id, [message.pk], [message.link_id])
 
+    def kept_refusals(self) -> "SignalQuerySet":
+        """Of messages that were refused for good: each copy gets the same Error."""
+        return self.filter(kind=SignalKind.ERROR, content_digest__isnull=False)
+
     def _with_ref(
         self, message_id: str, inbound: Iterable[int], links: list[int]
     ) -> "SignalQuerySet":
@@ -105,6 +109,9 @@ class Signal(models.Model):
     objects = SignalQuerySet.as_manager()
 
     class Meta:
+        permissions = [
+            ("take_back_refusal_signal", "Can have a message judged anew that was refused"),
+        ]
         indexes = [
             models.Index(fields=["link", "due"], condition=Q(pending__gt=0), name="signal_pending"),
             # Each message is looked up among those that were refused for good, which are few.
@@ -127,3 +134,8 @@ class Signal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.ref_to_message_id}"
+
+    @property
+    def is_kept_refusal(self) -> bool:
+        """As `kept_refusals` has it."""
+        return self.kind == SignalKind.ERROR and self.content_digest is not None

@@ -29,6 +29,7 @@ from tests.admin.incidents.test_first_step import opened
 from tests.admin.links.test_conversation import stop
 from tests.admin.many import standing_deliveries
 from tests.admin.messages.test_submit_again import failed, failed_best_effort
+from tests.endpoint.ebms2 import kept_refusal
 from tests.flows.flying import Sky, make_sky, sky_of_five
 from tests.flows.world import make_world
 
@@ -161,6 +162,7 @@ SITUATIONS: dict[str, Callable[[], Rows]] = {
     "parked": _delivery("parked", IncidentKind.DELIVERY_FAILED),
     "in doubt": _delivery("in_doubt", IncidentKind.DELIVERY_IN_DOUBT),
     "rejected": _delivery("rejected", IncidentKind.DELIVERY_REJECTED),
+    "refused": lambda: [kept_refusal()],
 }  # fmt: skip
 ROLES = ("Viewer", "Operator", "Supervisor", "Administrator")
 

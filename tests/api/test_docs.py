@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
+from django.utils import timezone
 
 from msh.models import (
     BulkJob,
@@ -19,14 +20,17 @@ from msh.models import (
     Incident,
     OutboundMessage,
 )
+from msh.protocol.kinds import IncidentKind
 from partners.models import Agreement, Partner
 from tests.admin.conftest import suspended_world
+from tests.admin.incidents.test_first_step import opened
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.delivery.desk import Desk, consumer, receive
-from tests.endpoint.ebms2 import agree
+from tests.endpoint.ebms2 import agree, kept_refusal
 from tests.exchange.machine import ROOT
 from tests.flows.conversations_in.conversation import take
+from tests.flows.flying import sky_of_five
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -81,12 +85,19 @@ def test_curls_work(token: Tokens) -> None:
     hospital = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
     take(agree(hospital, ordered=True), 2, conversation="a talk")
     conversation = InboundConversation.objects.get()
+    refusal = kept_refusal()
+    five = sky_of_five()  # one has failed, one is held
+    Partner.objects.filter(pk=five.partner.pk).update(name="acme")
+    refuses = opened(five.partner, "out", IncidentKind.PARTNER_REFUSES)
+    OutboundMessage.objects.filter(state="failed").update(completed_at=timezone.now())
     application = token(
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),
             *("view_outboundmessage", "cancel_outboundlink", "view_bulkjob", "bulk_bulkjob"),
+            "correct_outboundmessage",
             *("view_delivery", "replay_delivery", "view_inboundlink", "expect_inboundlink"),
+            *("view_signal", "take_back_refusal_signal"),
         ),
     )
     fields = {"tpa_id": "tpa-4711", "service_interface": "Orders", "action": "New"}
@@ -100,11 +111,13 @@ def test_curls_work(token: Tokens) -> None:
             "deliveries/17/": f"deliveries/{delivery and delivery.pk}/",
             "conversations/in/7/": f"conversations/in/{conversation.pk}/",
             "jobs/5": f"jobs/{BulkJob.objects.values_list('pk', flat=True).first()}",
+            "refusals/4/": f"refusals/{refusal.pk}/",
             "links/3/": f"links/{link.pk}/",
             "incidents/9/": f"incidents/{incident.pk}/",
         }.items():
             curl.url = curl.url.replace(shown, meant)
         if curl.body:
+            curl.body = curl.body.replace('"incident": 9', f'"incident": {refuses.pk}')
             curl.body = curl.body.replace("90817", str(OutboundMessage.objects.latest("pk").pk))
             expected = f'"if_next_number": {conversation.next_number or 0}'
             curl.body = curl.body.replace('"if_next_number": 3', expected)

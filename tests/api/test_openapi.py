@@ -37,7 +37,7 @@ from tests.api.application import Application, order
 from tests.api.conftest import Tokens
 from tests.api.test_access import NEEDS
 from tests.delivery.desk import Desk, consumer, receive
-from tests.endpoint.ebms2 import agree
+from tests.endpoint.ebms2 import agree, kept_refusal
 from tests.flows.conversations_in.conversation import take
 from tests.flows.flying import make_sky, sky_of_five
 from tests.flows.world import World, make_world
@@ -93,7 +93,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             *("view_statistics", "view_inboundlink", "cancel_outboundlink"),
             "correct_outboundmessage",
             *("view_bulkjob", "bulk_bulkjob", "view_delivery", "replay_delivery"),
-            "view_maintenancewindow",
+            *("view_maintenancewindow", "view_signal", "take_back_refusal_signal"),
             *("expect_inboundlink", "reset_sequence_outboundlink"),
             *(f"{verb}_outboundlink" for verb in permissions),
         ),
@@ -123,6 +123,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "get_queue": {"id": suspended.link.pk},
             "cancel_queue": {"id": suspended.link.pk},
             "plan_maintenance": {"id": world.link.pk},
+            "take_back_refusal": {"id": kept_refusal().pk},
             **going_on(received),
             **conversations(),
         }

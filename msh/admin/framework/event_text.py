@@ -116,6 +116,7 @@ _IN = {
     "WaitExtended": "The wait for the missing message was extended",
     "HeldDropped": "The held messages were given up",
     "ConversationStarted": "The last number of its conversation was set",
+    "RefusalTakenBack": "Its refusal was taken back: its next copy is judged anew",
     "MessageOfNoAgreement": "Refused: no agreement covers it",
     "RequestRefused": "A request was refused; it was no message",
     "MailBounced": "A mail host reported on a mail of ours",

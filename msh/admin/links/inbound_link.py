@@ -142,6 +142,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
             *incomplete_conversations(row),
             _last_messages(row),
             _pending_signals(row),
+            *_refused_messages(row),
             history_of_link(row.partner_id, Direction.IN),
         ]
 
@@ -241,6 +242,23 @@ def _pending_signals(link: InboundLink) -> Table:
     more = markup.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "pending"})
     title = "Pending Acknowledgements and Errors, next try first"
     return Table(title, headers, rows, "None.", more)
+
+
+def _refused_messages(link: InboundLink) -> list[Table]:
+    """An operator may take a refusal back on its page."""
+    kept = Signal.objects.kept_refusals().filter(link=link).defer("body").order_by("-pk")
+    rows = [
+        (
+            markup.link_to(signal, signal.ref_to_message_id),
+            signal.code,
+            markup.verbatim(signal.description),
+            markup.time_of(signal.first_at),
+        )
+        for signal in kept[:FIRST_ROWS]
+    ]
+    more = markup.list_url(Signal, link__partner__id__exact=link.partner_id, **{"is": "refusal"})
+    headers = ("MessageId", "Code", "Why", "Refused")
+    return [Table("Refused messages, newest first", headers, rows, "", more)] if rows else []
 
 
 def _last_messages(link: InboundLink) -> Table:

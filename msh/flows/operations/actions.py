@@ -56,7 +56,11 @@ TAKE_BACK_REFUSAL = OperatorAction(
     name="take_back_refusal",
     title="Take back refusal",
     summary="Forget that an ebMS 2.0 message was refused: its next copy is judged anew.",
-    permissions=("msh.view_signal", "msh.expect_inboundlink"),
+    effect="The refusal is forgotten here, and the next copy of the message is judged anew: as a"
+    " new message, by the agreement and the clock of that moment. Nothing is sent. {partner} may"
+    " count the message as failed: ask them to send it again with the same MessageId.",
+    done="The next copy of the message is judged anew.",
+    permissions=("msh.view_signal", "msh.take_back_refusal_signal"),
     flow=refusals.take_back,
     parameters=(MESSAGE_ID,),
 )

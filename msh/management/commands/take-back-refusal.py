@@ -16,5 +16,5 @@ class Command(ActionCommand):
     ) -> tuple[dict[str, object], str]:
         message_id = options["message"]
         said = self.action.flow(partner, message_id, actor)
-        text = f"the next copy of {message_id} is judged anew. It was refused: {said}"
+        text = f"{self.action.done} It was refused: {said}"
         return {"message_id": message_id, "refused": said}, text

@@ -173,7 +173,7 @@ def take_back_refusal(partner: Partner, message_id: str, actor: Actor) -> str | 
     errors = Signal.objects.filter(
         link__partner=partner, kind=SignalKind.ERROR, ref_to_message_id=message_id
     )
-    kept = errors.exclude(content_digest=None).select_for_update(no_key=True, of=("self",))
+    kept = errors.kept_refusals().select_for_update(no_key=True, of=("self",))
     refused = kept.order_by("pk").first()
     if refused is None:
         return None

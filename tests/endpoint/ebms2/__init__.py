@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from msh.flows.receiving.ebms2 import receive
 from msh.models import InboundMessage, Signal
 from partners.models import Agreement, Partner
-from tests.peer.ebms2 import Envelope, Outgoing
+from tests.peer.ebms2 import Envelope, Outgoing, message
 from tests.peer.sending import Response
 
 Send = Callable[..., Response]
@@ -16,6 +17,16 @@ def agree(partner: Partner, **terms: Any) -> Agreement:
     types = {"our_party_context": "DUNS", "their_party_context": "DUNS"}
     fields: dict[str, Any] = {"tpa_id": "cpa-1", "dialect": "ebms2", **parties, **types, **terms}
     return Agreement.objects.create(partner=partner, **fields)
+
+
+def kept_refusal(name: str = "clinic") -> Signal:
+    """Of a message whose TimeToLive was over when it came, from a new partner of this name."""
+    partner = Partner.objects.create(name=name, uri=f"http://{name}.example/ebms/")
+    cpa = agree(partner, tpa_id=f"cpa-{name}").tpa_id
+    over = "2020-01-01T00:00:00Z"
+    out = message(message_id=f"late@{name}", cpa_id=cpa, time_to_live=over)
+    assert receive(partner, out.content_type, out.body).reason
+    return Signal.objects.get(link__partner=partner)
 
 
 def answers(out: Outgoing) -> list[Envelope]:

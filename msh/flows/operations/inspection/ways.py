@@ -96,6 +96,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
     "park": (Way(actions.PARK, "park the delivery"),),
     "ask_resolver": (Way(actions.ASK_RESOLVER, "ask the resolver"),),
     "allow_reset": (Way(link_actions.ALLOW_RESET, "allow the reset"),),
+    "take_back": (Way(actions.TAKE_BACK_REFUSAL, "take back the refusal"),),
     "skip_missing": (Way(conversation_actions.SKIP_MISSING, "skip the missing message"),),
     "drop_held": (Way(conversation_actions.DROP_HELD, "drop the held ones"),),
 }

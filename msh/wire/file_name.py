@@ -11,7 +11,6 @@ FILE_NAME_LIMIT = 255
 """Characters."""
 
 _SUFFIX_LIMIT = 20
-_PATH = re.compile(r".*[/\\]", re.DOTALL)
 # What RFC 5987 leaves as it is in an extended value, besides letters and digits.
 _ATTRIBUTE = "!#$&+.^_`|~-"
 # In a quoted string; `%` is read as an escape by some.
@@ -32,7 +31,8 @@ class FileName(NamedTuple):
 def file_name(came: str) -> FileName:
     """A name as a part has it, without path and control characters, 255 characters at most."""
     text = _BETWEEN_WORDS.sub("", came) if "=?" in came else came
-    text = prose(_PATH.sub("", prose(_WORD.sub(_decoded, text))))
+    text = prose(_WORD.sub(_decoded, text))
+    text = prose(text[max(text.rfind("/"), text.rfind("\\")) + 1 :])
     text = "" if text in (".", "..") else text
     if len(text) <= FILE_NAME_LIMIT:
         return FileName(text)

@@ -101,3 +101,8 @@ def test_another_reader_finds_the_same_name(in_lines: bool) -> None:
 def test_pieces_and_charsets_are_put_together(text: str, found: str) -> None:
     """RFC 2231, RFC 5987."""
     assert parameters(text)["filename"] == found
+
+
+@pytest.mark.parametrize("came", ["a" * 1_000_000, "=?utf-8?b?" * 100_000, "\\" * 1_000_000])
+def test_a_file_name_is_read_once_however_long(came: str) -> None:
+    assert len(file_name(came).text) <= FILE_NAME_LIMIT

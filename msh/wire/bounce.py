@@ -18,12 +18,15 @@ from .text import shown
 READ_LIMIT = 1024 * 1024
 """Bytes of a report that are read: behind it is our own message, whose head is enough."""
 DIAGNOSTIC_LIMIT = 300  # characters
+NESTED_LIMIT = 20
+"""Parts with parts that are read: each line behind them is compared with the boundary of each."""
 
 ABOUT_LIMIT = 20
 """MessageIds that one report may be about: each is looked for."""
 
 # With bounds: what a stranger writes is to be read once.
 _MESSAGE_ID = re.compile(r"<(?:\w{1,50}:)?MessageId\b[^<>]{0,1000}>([^<]{1,1100})<")
+_MULTIPART = re.compile(rb"multipart/", re.IGNORECASE)
 _STATUS = re.compile(r"([245])\.\d{1,3}\.\d{1,3}")
 
 
@@ -50,13 +53,15 @@ class DeliveryReport:
 
 def delivery_report(mail: bytes) -> DeliveryReport | None:
     """None if the mail is none. Raises Unreadable for one that is nested too deep."""
+    if _head_of(mail).get_content_type() != "multipart/report":
+        return None
     try:
-        message = email.message_from_bytes(mail[:READ_LIMIT])
+        message = email.message_from_bytes(_bounded(mail[:READ_LIMIT]))
         parts = list(message.walk())
     except RecursionError:
         raise Unreadable("the mail has too many parts within parts") from None
     of_recipients = [one for one in parts if one["Action"] or one["Status"]]
-    if message.get_content_type() != "multipart/report" or not of_recipients:
+    if not of_recipients:
         return None
     # Of several recipients one that failed.
     worst = min(of_recipients, key=lambda one: _word(one, "Action") != "failed")
@@ -73,11 +78,21 @@ def delivery_report(mail: bytes) -> DeliveryReport | None:
 
 def is_automatic(mail: bytes) -> bool:
     """Whether a machine has answered for somebody, and no MSH: such as *out of office*."""
-    message = email.message_from_bytes(mail[: 64 * 1024].partition(b"\r\n\r\n")[0])
+    message = _head_of(mail)
     submitted = str(message["Auto-Submitted"] or "no").partition(";")[0].strip().lower()
     name = media_type(str(message["Content-Type"] or "text/plain")).name
     is_package = name == "multipart/related" or name.endswith(("/xml", "+xml"))
     return submitted != "no" and not is_package
+
+
+def _head_of(mail: bytes) -> Message:
+    return email.message_from_bytes(mail[: 64 * 1024].partition(b"\r\n\r\n")[0])
+
+
+def _bounded(report: bytes) -> bytes:
+    nested = islice(_MULTIPART.finditer(report), NESTED_LIMIT, None)
+    deeper = next(nested, None)
+    return report if deeper is None else report[: deeper.start()]
 
 
 def _word(part: Message, name: str) -> str:

@@ -113,12 +113,17 @@ def test_other_mails_are_no_report(mail: bytes) -> None:
 
 
 def test_mails_within_mails_without_end_are_refused() -> None:
-    inner = b"".join(
+    with pytest.raises(Unreadable, match="too many parts"):
+        delivery_report(report(b"Content-Type: message/rfc822\r\n\r\n" * 3000))
+
+
+def test_parts_within_parts_are_read_up_to_a_limit() -> None:
+    """Each line behind them would be compared with all their boundaries."""
+    nested = b"".join(
         b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n)
         for n in range(3000)
     )
-    with pytest.raises(Unreadable, match="too many parts"):
-        delivery_report(report(inner))
+    assert read(report(nested + b"\r\n" * 100_000)).refuses
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from .flight import Flight, OutboundConversation
 from .history import History, Traffic
 from .inbound import InboundMessage, InboundState
 from .incident import Channel, Direction, Incident, IncidentNote, OperatorNotice
-from .link import InboundLink, OutboundLink
+from .link import InboundLink, OutboundLink, link_of
 from .operators.act_request import ActRequest, RequestState, place_of
 from .operators.preference import Preference
 from .outbound import (
@@ -88,6 +88,7 @@ __all__ = [
     "Unit",
     "addresses_of",
     "is_machine",
+    "link_of",
     "missing_permissions",
     "place_of",
     "shown_state",

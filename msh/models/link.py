@@ -14,6 +14,7 @@ from msh.protocol.lane import InFlight, Lane, LaneState
 
 if TYPE_CHECKING:
     from msh.protocol.receiver import ReceivingLink
+    from partners.models import Partner
 
 _NUMBER = Q(next_number__gte=sequence.FIRST, next_number__lte=sequence.LAST)
 _TIMED = Q(state__in=["waiting", "transient"])
@@ -217,3 +218,10 @@ class InboundLink(models.Model):
         from msh.protocol.receiver import ReceivingLink  # noqa: PLC0415  see msh.protocol.kinds
 
         return ReceivingLink(self.last_number, self.epoch, self.reset_allowed)
+
+
+def link_of(partner: "Partner", direction: str) -> OutboundLink | InboundLink | None:
+    """None of a partner that was created and not used yet: a link is made when it is needed."""
+    link: OutboundLink | InboundLink | None
+    link = getattr(partner, "outbound_link" if direction == "out" else "inbound_link", None)
+    return link

@@ -1,7 +1,8 @@
 """What is asked for ends, or is removed by retention, between two statements of a request."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count as count_up
 from typing import Any
 
 import pytest
@@ -10,11 +11,15 @@ from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from msh.models import OutboundMessage, Scope
+from msh.flows.operations.many.cancel_queue import cancel_queue
+from msh.models import OutboundConversation, OutboundMessage, Scope
+from msh.store.history import Actor
+from tests.admin.conftest import suspended_world
 from tests.api.application import Application
 from tests.delivery.desk import receive
-from tests.flows.flying import make_sky
+from tests.flows.flying import REFUSED, make_sky
 from tests.flows.world import make_world
+from tests.many.test_replay import completed
 from tests.sql import execute, wrap_execute
 
 pytestmark = pytest.mark.django_db
@@ -46,11 +51,19 @@ def before_statement(number: int, act: Act, patch: pytest.MonkeyPatch) -> Iterat
             yield count
 
 
-def statuses(get: Callable[[], int], act: Act, patch: pytest.MonkeyPatch) -> set[int]:
-    """What is answered if `act` happens before each of the statements in turn."""
+def statuses(
+    get: Callable[[], int], act: Act, patch: pytest.MonkeyPatch, *, few: bool = False
+) -> set[int]:
+    """What is answered if `act` happens before each of the statements in turn, or before a `few` of
+    them."""
     found: set[int] = set()
-    number = 1
-    while True:
+    numbers: Iterable[int] = count_up(1)
+    if few:
+        with transaction.atomic(), before_statement(0, act, patch) as count:
+            found.add(get())
+            transaction.set_rollback(True)
+        numbers = [2, count[0] // 2, count[0], count[0] + 1]
+    for number in numbers:
         with transaction.atomic():
             done: list[bool] = []
 
@@ -63,8 +76,8 @@ def statuses(get: Callable[[], int], act: Act, patch: pytest.MonkeyPatch) -> set
                 found.add(get())
             transaction.set_rollback(True)
         if count[0] < number:
-            return found
-        number += 1
+            break
+    return found
 
 
 def remove(*tables: str) -> Act:
@@ -89,10 +102,9 @@ def acknowledge() -> None:
     )
 
 
-GONE = remove(
-    "msh_attempt", "msh_flight", "msh_outboundpayload", "msh_history", "msh_outboundmessage"
-)
-RECEIVED_GONE = remove("msh_delivery", "msh_inboundpayload", "msh_inboundmessage")
+SENT = ("msh_attempt", "msh_flight", "msh_outboundpayload", "msh_history", "msh_outboundmessage")
+RECEIVED = ("msh_delivery", "msh_inboundpayload", "msh_inboundmessage")
+GONE, RECEIVED_GONE = remove(*SENT), remove(*RECEIVED)
 
 
 def submitted(kind: str) -> OutboundMessage:
@@ -159,3 +171,49 @@ def test_a_received_message(operator: Application, monkeypatch: pytest.MonkeyPat
         "payload": lambda: operator.get(f"inbound/{message.pk}/payloads/1").status,
     }
     require_an_answer(asked, RECEIVED_GONE, monkeypatch)
+
+
+WHY = {"reason": "agreed by phone"}
+Asked = tuple[Sequence[str], Sequence[str], Sequence[str]]
+"""Tables whose rows are removed; paths of documents, and of actions, in the API."""
+
+
+def _links() -> Asked:
+    link = suspended_world().link
+    return ["msh_incident"], ["links", "incidents", f"links/{link.pk}/queue"], []
+
+
+def _delivery() -> Asked:
+    (delivery,) = completed()
+    return RECEIVED, ["inbound"], [f"deliveries/{delivery.pk}/replay"]
+
+
+def _job() -> Asked:
+    link = suspended_world().link
+    job = cancel_queue(link, Actor("vera", "closed"), last=OutboundMessage.objects.latest("pk").pk)
+    documents = ["jobs", f"jobs/{job.pk}", f"jobs/{job.pk}/rows"]
+    return ["msh_bulkitem", "msh_bulkjob"], documents, [f"jobs/{job.pk}/cancel"]
+
+
+def _conversation() -> Asked:
+    sky = make_sky(ordered=True)
+    sky.submit(conversation_id="talk")
+    (job,) = sky.poll()
+    sky.end(job, REFUSED)
+    row = OutboundConversation.objects.get()
+    removed = [*SENT, "msh_outboundconversation"]
+    return removed, ["conversations/out"], [f"conversations/out/{row.pk}/restart"]
+
+
+@pytest.mark.parametrize("asked", [_links, _delivery, _job, _conversation])
+def test_what_is_removed_is_found_or_not(
+    asked: Callable[[], Asked], operator: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the second statement, one in the middle, or the last."""
+    tables, documents, acts = asked()
+    gone = remove(*tables)
+    gets = {path: lambda path=path: operator.get(path).status for path in documents}
+    posts = {path: lambda path=path: operator.post(path, WHY).status for path in acts}
+    for path, ask in {**gets, **posts}.items():
+        found = statuses(ask, gone, monkeypatch, few=True)
+        assert found <= {200, 201, 404, 409}, path

@@ -3,16 +3,19 @@
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import InternalError, connection
+from django.test import Client
 from django.urls import reverse
 
 from msh.flows.operations import change_link
-from msh.models import OutboundLink
+from msh.models import InboundLink, Incident, OutboundLink, Preference
 from msh.store.history import Actor
 from msh.store.snapshot import snapshot
 from partners.models import Partner
-from tests.admin.conftest import client_of
+from tests.admin.conftest import client_of, suspended_world, url
 from tests.flows.world import make_world
+from tests.many.test_replay import completed
 from tests.sessions import in_another_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,3 +73,32 @@ def test_the_dashboard_is_read_in_one() -> None:
 
     assert {one.words for one in context["health"]} == {"OK"}
     assert world.link.state == "suspended"
+
+
+def test_pages_read_no_row_outside_of_one(admin_client: Client) -> None:
+    """So nothing that a page is about ends or is removed while the page is read."""
+    world = suspended_world()
+    change_link.open_links(world.there)
+    (delivery,) = completed()
+    rows = [world.link, InboundLink.objects.get(partner=world.there), Incident.objects.get()]
+    pages = [url(type(one), "change", one.pk) for one in [*rows, delivery]]
+    pages += [url(type(one), "changelist") for one in [*rows, delivery]]
+    pages += [reverse("partner_page", args=[world.there.pk])]
+    outside: list[tuple[str, str]] = []
+    tables = {
+        one._meta.db_table
+        for one in apps.get_models()
+        if one._meta.app_label in ("msh", "partners") and one is not Preference
+    }
+    for page in pages:
+
+        def note(execute: Any, sql: str, *rest: Any, page: str = page) -> Any:
+            table = sql.partition(' FROM "')[2].partition('"')[0]
+            if table in tables and not connection.in_atomic_block:
+                outside.append((page, table))
+            return execute(sql, *rest)
+
+        with connection.execute_wrapper(note):
+            assert admin_client.get(page).status_code == 200
+
+    assert outside == []

@@ -1,5 +1,6 @@
 """Error pages of the console: what has happened, and what to do."""
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ import psycopg
 from axes.helpers import get_cool_off
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware import csrf
@@ -23,6 +24,8 @@ from django.views import csrf as csrf_views
 from django.views import defaults
 
 from .actions import REASON_LIMIT
+
+logger = logging.getLogger(__name__)
 
 AGAIN = 10
 """Seconds after which a page without its database is requested again."""
@@ -160,8 +163,9 @@ def locked_out(
 
 
 class ErrorPages:
-    """Middleware: a page for a statement that took longer than MSH_READ_TIMEOUT, and for a method
-    that a page does not have. Who must log in to send a form finds the typed reason again."""
+    """Middleware: a page for a statement that took longer than MSH_READ_TIMEOUT, for a row that was
+    removed while it was read, and for a method that a page does not have. Who must log in to send
+    a form finds the typed reason again."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -178,8 +182,12 @@ class ErrorPages:
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        ended = isinstance(exception.__cause__, psycopg.errors.QueryCanceled)
-        if not ended or not _in_console(request):
+        if not _in_console(request):
+            return None
+        if isinstance(exception, ObjectDoesNotExist):
+            logger.warning("404 for a row that was removed meanwhile", exc_info=exception)
+            return not_found(request, exception)
+        if not isinstance(exception.__cause__, psycopg.errors.QueryCanceled):
             return None
         seconds = f"{settings.MSH_READ_TIMEOUT:g}"
         text = (

@@ -75,10 +75,10 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
         return response
 
     def change_view(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        return _at_once(request, super().change_view, *args, **kwargs)
+        return at_once(request, super().change_view, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return _at_once(request, super().changelist_view, *args, **kwargs)
+        return at_once(request, super().changelist_view, *args, **kwargs)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -90,7 +90,7 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
         return False
 
 
-def _at_once(
+def at_once(
     request: HttpRequest, view: Callable[..., HttpResponse], *args: object, **kwargs: object
 ) -> HttpResponse:
     """All facts of a page from one moment: what a template reads, too."""

@@ -9,7 +9,7 @@ from msh.admin.framework import markup
 from msh.admin.links.advice import Jump
 from msh.admin.links.conversation import CONVERSATIONS
 from msh.admin.links.undelivered import new_consumer_url
-from msh.models import Delivery, Direction, Incident, OutboundMessage
+from msh.models import Delivery, Direction, Incident, OutboundMessage, link_of
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store.delivery.unclaimed import Wanted, first_unclaimed
 
@@ -79,8 +79,11 @@ def _step(
 
 
 def _link(incident: Incident) -> Jump:
+    link = link_of(incident.partner, incident.direction)
+    if link is None:
+        return Jump(
+            "Partner", "handshake", reverse("partner_page", args=[incident.partner_id]), True
+        )
     if incident.direction == Direction.OUT:
-        where = markup.page_url(incident.partner.outbound_link)
-        return Jump("Link to partner", "sync_alt", where, True)
-    where = markup.page_url(incident.partner.inbound_link)
-    return Jump("Link from partner", "call_received", where, True)
+        return Jump("Link to partner", "sync_alt", markup.page_url(link), True)
+    return Jump("Link from partner", "call_received", markup.page_url(link), True)

@@ -56,6 +56,7 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
     OutboundState,
+    link_of,
 )
 from msh.protocol.kinds import IncidentKind
 
@@ -230,8 +231,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
 
     @display(description="Link")
     def link(self, incident: Incident) -> str:
-        name = "outbound_link" if incident.direction == Direction.OUT else "inbound_link"
-        return markup.link_to(getattr(incident.partner, name))
+        return markup.link_to(link_of(incident.partner, incident.direction) or incident.partner)
 
     @display(description="Last MessageId")
     def message(self, incident: Incident) -> str:
@@ -311,7 +311,7 @@ def _row_of(incident: Incident) -> Model | None:
     if incident.kind == IncidentKind.PREDECESSOR_MISSING:
         waiting = InboundConversation.objects.waiting()
         return _only(waiting.filter(link__partner=key, called=True))
-    return incident.partner.inbound_link if incident.kind == IncidentKind.RESET_HELD else None
+    return link_of(incident.partner, "in") if incident.kind == IncidentKind.RESET_HELD else None
 
 
 def _only(rows: QuerySet[Any]) -> Model | None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Least, Now
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 
 from msh.admin.framework import markup
 from msh.admin.framework.time_format import format_duration
@@ -66,7 +66,7 @@ def counters(partner_id: int) -> str:
     back = InboundLink.objects.select_related("partner").filter(partner=partner_id)
     lines = [markup.link_to(link, f"out: {sending(link)}") for link in out]
     lines += [markup.link_to(link, f"in: {receiving(link)}") for link in back]
-    return format_html("<div>{}</div>" * len(lines), *lines)
+    return format_html_join("", "<div>{}</div>", ((line,) for line in lines))
 
 
 def growth(partner_id: int, queued: int, *, moves: bool) -> str:

@@ -22,7 +22,7 @@ from msh.flows.operations import actions, link_actions
 from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.flows.operations.inspection.answers import answer_of
 from msh.flows.operations.inspection.causes import cause_of
-from msh.models import MaintenanceWindow, OutboundLink
+from msh.models import MaintenanceWindow, OutboundLink, link_of
 from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.protocol.lane import LaneState
 from msh.store.history import Actor
@@ -142,7 +142,7 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
 
     @display(description="Link")
     def link(self, window: MaintenanceWindow) -> str:
-        return markup.link_to(window.partner.outbound_link)
+        return markup.link_to(link_of(window.partner, "out") or window.partner)
 
     @display(description="State")
     def status(self, window: MaintenanceWindow) -> str:

@@ -15,7 +15,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.audited import settings_url
 from msh.admin.framework.headline import ALARM, Headline
-from msh.admin.framework.pages import Table
+from msh.admin.framework.pages import Table, at_once
 from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.links.advice import Jump, advice_on
@@ -41,6 +41,10 @@ ROWS = 20
 def partner_page(request: HttpRequest, key: int) -> HttpResponse:
     if not request.user.has_perm("partners.view_partner"):
         raise PermissionDenied
+    return at_once(request, _page, key)
+
+
+def _page(request: HttpRequest, key: int) -> HttpResponse:
     partner = Partner.objects.filter(pk=key).first()
     if partner is None:
         raise Http404(f"The partner {key} does not exist.")

@@ -160,9 +160,10 @@ def change_conversation(
 
 
 def count_outstanding(key: int) -> int:
-    """Messages of it that were sent and are neither acknowledged nor cancelled."""
-    ((counted,),) = run(conversation_sql.COUNT_OUTSTANDING(id=key))
-    return counted.messages
+    """Messages of it that were sent and are neither acknowledged nor cancelled; none of one that
+    was removed meanwhile."""
+    (rows,) = run(conversation_sql.COUNT_OUTSTANDING(id=key))
+    return rows[0].messages if rows else 0
 
 
 def open_conversation(link_id: int, agreement_id: int, conversation_id: str) -> None:

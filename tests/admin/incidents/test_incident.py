@@ -7,7 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.models import Incident
+from msh.models import Direction, Incident
+from msh.protocol.kinds import IncidentKind
 from msh.store import incidents
 from partners.models import Partner
 from tests.admin.conftest import busy_world, client_of, suspended_world, url
@@ -43,6 +44,27 @@ def test_an_open_incident_names_the_message_of_its_last_detail() -> None:
     incident = Incident.objects.get()
     assert (incident.count, incident.message_id) == (2, "m-6")
     assert incident.detail == "number 6 out of turn"
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_partner_without_links_may_have_any_incident(
+    administrator: Client, direction: Direction
+) -> None:
+    """A doubtful clock is noted at any partner, also at one that was just created."""
+    for kind in IncidentKind:
+        partner = Partner.objects.create(name=kind.value, uri=f"http://{kind}.example/".lower())
+        incidents.open_now(partner.pk, direction, kind, "m-1", "the clock jumped")
+
+    listed = administrator.get(url(Incident, "changelist"), {"is": "open"}).content.decode()
+    dashboard = administrator.get(reverse("admin:index")).content.decode()
+
+    for incident in Incident.objects.select_related("partner"):
+        page = administrator.get(url(Incident, "change", incident.pk))
+        assert page.status_code == 200
+        where = reverse("partner_page", args=[incident.partner_id])
+        assert f'href="{where}"' in page.content.decode()
+        assert f'href="{where}"' in listed
+    assert "the clock jumped" in dashboard
 
 
 def test_incident_of_a_suspended_link_offers_resume() -> None:

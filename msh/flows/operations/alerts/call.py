@@ -9,7 +9,7 @@ from django.utils import timezone
 from msh.flows.operations.inspection.answers import ANSWERS, TEST_FIRST, Cause, answer_of
 from msh.flows.operations.inspection.causes import cause_of
 from msh.flows.operations.inspection.standing import last_answer, trouble_of
-from msh.models import OperatorNotice
+from msh.models import OperatorNotice, link_of
 from msh.protocol.alerts.severity import EARLY_WARNING, Severity
 
 KEY_LIMIT = 255
@@ -112,7 +112,8 @@ def _cause(notice: OperatorNotice) -> Cause:
 def _page(notice: OperatorNotice) -> str:
     if notice.incident_id:
         return console(f"msh/incident/{notice.incident_id}/change/")
-    return console(f"msh/outboundlink/{notice.partner.outbound_link.pk}/change/")
+    link = link_of(notice.partner, "out")
+    return console(f"msh/outboundlink/{link.pk}/change/" if link else "msh/outboundlink/")
 
 
 def _key(notice: OperatorNotice) -> str:

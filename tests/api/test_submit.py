@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError, connection
 from django.test import Client
 
@@ -73,6 +74,42 @@ def test_same_id_with_other_content_is_a_conflict(
     assert_problem(answer, 409, "m-1", "use a new MessageId")
     assert answer.json["field"] == "message_id"
     assert OutboundMessage.objects.count() == 1
+
+
+def test_same_message_in_another_wrapping(world: World, shop: Application) -> None:
+    """After a 503 or a broken connection: as a form what was sent as JSON, and the reverse."""
+    parts = [
+        {"content": one, "content_type": "application/xml", "label": f"{one}.xml"}
+        for one in ("one", "two")
+    ]
+    first = shop.post("messages", order(world, "m-1", payloads=parts))
+    values = {key: value for key, value in order(world, "m-1").items() if key != "payloads"}
+    files = [SimpleUploadedFile(f"{one}.xml", one.encode(), "application/xml")
+             for one in ("one", "two")]  # fmt: skip
+
+    again = form(shop, **values, payload=files)
+
+    assert (first.status, again.status_code) == (201, 200)
+    assert again.json() == first.json
+    for changed in ({"payload": files[::-1]}, {"payload": files, "ref_to_message_id": "m-0"}):
+        for file in files:
+            file.seek(0)
+        other = form(shop, **values, **changed)
+        assert (other.status_code, other.json()["field"]) == (409, "message_id"), changed
+    turned = shop.post("messages", order(world, "m-1", payloads=parts[::-1]))
+    assert_problem(turned, 409, "m-1")
+    world.settle()
+    assert world.received() == ["m-1"]
+
+
+def test_message_of_a_form_is_known_as_json(world: World, shop: Application) -> None:
+    values = {key: value for key, value in order(world, "m-1").items() if key != "payloads"}
+    file = SimpleUploadedFile("order.xml", b"<order/>", "text/plain")
+    assert form(shop, **values, payload=file).status_code == 201
+    part = {"content": "<order/>", "label": "order.xml", "content_type": "text/plain"}
+    assert shop.post("messages", order(world, "m-1", payloads=[part])).status == 200
+    (stored,) = OutboundMessage.objects.all()
+    assert stored.message_id == "m-1"
 
 
 def test_key_beside_another_message_id(world: World, shop: Application) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
-from django.utils import timezone
 
 from msh.models import (
     BulkJob,
@@ -20,17 +19,16 @@ from msh.models import (
     Incident,
     OutboundMessage,
 )
-from msh.protocol.kinds import IncidentKind
 from partners.models import Agreement, Partner
 from tests.admin.conftest import suspended_world
-from tests.admin.incidents.test_first_step import opened
+from tests.admin.messages.test_submit_again import failed
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.delivery.desk import Desk, consumer, receive
 from tests.endpoint.ebms2 import agree, kept_refusal
 from tests.exchange.machine import ROOT
 from tests.flows.conversations_in.conversation import take
-from tests.flows.flying import sky_of_five
+from tests.flows.flying import make_sky, sky_of_five
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -86,10 +84,9 @@ def test_curls_work(token: Tokens) -> None:
     take(agree(hospital, ordered=True), 2, conversation="a talk")
     conversation = InboundConversation.objects.get()
     refusal = kept_refusal()
-    five = sky_of_five()  # one has failed, one is held
+    five = sky_of_five()  # one is held
     Partner.objects.filter(pk=five.partner.pk).update(name="acme")
-    refuses = opened(five.partner, "out", IncidentKind.PARTNER_REFUSES)
-    OutboundMessage.objects.filter(state="failed").update(completed_at=timezone.now())
+    refuses = Incident.objects.get(message_id=failed(make_sky()).message_id)
     application = token(
         *("send", "read", "read_payload", "consume", "operate"),
         may=(

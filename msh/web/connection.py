@@ -206,7 +206,9 @@ class Connection(web.RequestHandler):
             self.enter(Phase.UNREAD, 2 * self.server.limits.grace)
             return
         self.enter(Phase.IDLE, ENDED if self.has_ended else self.server.limits.idle)
-        if not self._messages:  # aiohttp reads on by itself when it has few requests left
+        if self.server.has_ended:  # since its head said that the connection is kept
+            self.stop()
+        elif not self._messages:  # aiohttp reads on by itself when it has few requests left
             self.read_on()
 
     def read_on(self) -> None:

@@ -8,6 +8,7 @@ from queue import SimpleQueue
 
 import pytest
 
+from msh.web import serve
 from msh.web.limits import Limits
 from tests.waiting import wait_until
 from tests.web.connection.world import LIMITS, Client, Says, World, get, post
@@ -115,6 +116,22 @@ def test_the_head_of_a_stream_has_no_chunks(world: World, made: Made) -> None:
     assert made.says.closed.wait(30)
     client.send(get("/health/live"))
     assert client.status() == 200
+
+
+def test_a_connection_ends_with_an_answer_that_began_before_the_stop(
+    world: World, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its head has said that the connection is kept. The process is not to wait for it."""
+    monkeypatch.setattr(serve, "GRACEFUL", 600.0)
+    client = world.connect()
+    client.send(get("/admin/rows/"))
+    made.queue.put(b"a")
+    assert b"Connection: close" not in read_until(client, b"\r\n\r\n")
+    world.stop()
+    wait_until(lambda: world.server.has_ended)
+    made.queue.put(None)
+    assert client.rest() == b"1\r\na\r\n" + LAST
+    wait_until(lambda: not world.is_running)
 
 
 @pytest.mark.parametrize("pieces", [[], [b"a" * 10], [b"a" * 300_000]])

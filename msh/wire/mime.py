@@ -143,8 +143,9 @@ def part_content(part: bytes, boundary: str) -> bytes:
 
 def dress_of_part(begin: bytes, end: bytes, boundary: str) -> int:
     """Bytes of a part that are not its content: what is before and after it. `begin` and `end`: of
-    the part, at least PART_HEADER_LIMIT and DELIMITER_LIMIT bytes, if it has so many."""
-    return sum(_ends(begin, end, boundary))
+    the part, at least PART_HEADER_LIMIT and DELIMITER_LIMIT bytes, if it has so many. 0 if they are
+    no part any more: a page shows what was damaged, too."""
+    return sum(_ends(begin, end, boundary)) if b"\r\n\r\n" in begin else 0
 
 
 def _ends(begin: bytes, end: bytes, boundary: str) -> tuple[int, int]:

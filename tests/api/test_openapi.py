@@ -102,7 +102,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
     taking = {"consumer": "orders", "limit": 1}
     (taken,) = holder.post("deliveries/take", taking).json["results"]
     suspended, waiting = suspended_world(), waiting_world()
-    holder.bulk([order(world, "m-1"), order(world, "m-2/cancel")])
+    holder.bulk([order(world, name) for name in ("m-1", "m-2/cancel", "bulk")])
     make_sky().submit(message_id="f-1")
     five = sky_of_five()  # one has failed, one is held
     OutboundMessage.objects.filter(state="failed").update(completed_at=timezone.now())
@@ -221,6 +221,7 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
         "resume_link": reason,
         "send_link_now": reason,
         "resolve_incident": reason,
+        "take_back_refusal": reason,
         **dict.fromkeys(
             ("cancel_queue", "end_maintenance", "replay_delivery", "cancel_job"), reason
         ),

@@ -26,7 +26,8 @@ def test_new_message_is_kept(world: World, shop: Application) -> None:
     assert answer.status == 201
     assert answer.json["message_id"] == "m-1"
     stored = shop.get("messages/m-1").json
-    assert stored == answer.json | {"explanation": stored["explanation"]}
+    more = {"explanation": stored["explanation"], "instead_of": None, "submitted_as": None}
+    assert stored == answer.json | more
     (stored,) = OutboundMessage.objects.all()
     assert (stored.message_id, stored.state, stored.link.partner) == ("m-1", "queued", world.there)
     world.settle()

@@ -278,11 +278,11 @@ def test_an_agreement_without_order_gives_no_numbers() -> None:
 
 @pytest.mark.requirement("EB-084")
 def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
-    sky = make_sky(ordered=True, persist_duration=100)
+    sky = make_sky(ordered=True, persist_duration=200)
     (first,) = submit(sky, "talk")
     (job,) = sky.poll()
     sky.end(job, REFUSED)
-    long_ago = first.submitted_at - timedelta(seconds=101)
+    long_ago = first.submitted_at - timedelta(seconds=201)
     OutboundMessage.objects.update(first_sent_at=long_ago)
     with pytest.raises(NotPossible, match="it is past its PersistDuration"):
         change_flight.resume(first, ANN)

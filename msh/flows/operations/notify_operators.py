@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from django.db import transaction
 
 from msh.flows.operations.alerts.announce import held_again, make_notices
-from msh.flows.operations.alerts.call import call_of
+from msh.flows.operations.alerts.call import Call, call_of
 from msh.flows.operations.alerts.channels import (
     NoAddress,
     Target,
@@ -70,6 +70,8 @@ class Batch:
     target: Target
     notices: Sequence[OperatorNotice]
     digest: bool
+    calls: Mapping[int, Call | Exception] = field(default_factory=dict)
+    """By the id of the notice, as the database says before the threads begin."""
 
 
 class _NoTime(Exception):
@@ -135,6 +137,7 @@ def _send_all(batches: Sequence[Batch]) -> int:
     others are still called."""
     if not batches:
         return 0
+    batches = [replace(one, calls=_calls_of(one.notices)) for one in batches]
     sent, until = 0, time.monotonic() + BEGIN_WITHIN
     with ThreadPoolExecutor(min(AT_ONCE, len(batches))) as threads:
         for ended in as_completed([threads.submit(_outcomes, one, until) for one in batches]):
@@ -142,12 +145,22 @@ def _send_all(batches: Sequence[Batch]) -> int:
     return sent
 
 
+def _calls_of(notices: Sequence[OperatorNotice]) -> dict[int, Call | Exception]:
+    calls: dict[int, Call | Exception] = {}
+    for notice in notices:
+        try:
+            calls[notice.pk] = call_of(notice)
+        except Exception as error:  # noqa: BLE001  one that cannot be told stops no other
+            calls[notice.pk] = error
+    return calls
+
+
 def _outcomes(batch: Batch, until: float) -> list[Outcome]:
     if time.monotonic() > until:
         return [(batch.notices, _NoTime())]
     if batch.target.is_one_by_one:
         return list(_one_by_one(batch))
-    error = _try(batch.target, batch.notices, digest=batch.digest)
+    error = _try(batch, batch.notices)
     if error is None or _is_of_network(error) or len(batch.notices) == 1:
         return [(batch.notices, error)]
     logger.error("%d notices are sent one by one", len(batch.notices), exc_info=error)
@@ -161,16 +174,22 @@ def _one_by_one(batch: Batch) -> Iterable[Outcome]:
         if place and time.monotonic() > until:
             yield batch.notices[place:], _NoTime()
             return
-        error = _try(batch.target, [notice], digest=batch.digest)
+        error = _try(batch, [notice])
         if error is not None and _is_of_network(error):
             yield batch.notices[place:], error
             return
         yield [notice], error
 
 
-def _try(target: Target, notices: Sequence[OperatorNotice], *, digest: bool) -> Exception | None:
+def _try(batch: Batch, notices: Sequence[OperatorNotice]) -> Exception | None:
+    calls: list[Call] = []
+    for notice in _once(notices):
+        call = batch.calls[notice.pk]
+        if isinstance(call, Exception):
+            return call
+        calls.append(call)
     try:
-        send(target, [call_of(notice) for notice in _once(notices)], digest=digest)
+        send(batch.target, calls, digest=batch.digest)
     except Exception as error:  # noqa: BLE001  whatever it is, the others are called
         return error
     return None

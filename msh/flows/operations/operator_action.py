@@ -7,9 +7,8 @@ the API a document of the answer, a command its output.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msh.flows.operations.change_link import Done, Seen
 from msh.protocol import sequence
 from msh.protocol.events import SenderEvent
 from msh.protocol.four_eyes import Verb
@@ -17,6 +16,9 @@ from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from partners.models import Partner
+
+if TYPE_CHECKING:  # it loads what wakes workers
+    from msh.flows.operations.change_link import Done, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class LinkAction(OperatorAction):
 class LinkFlow(Protocol):
     """Raises NotPossible if the link is no longer as it was `seen`."""
 
-    def __call__(self, partner: Partner, actor: Actor, seen: Seen = ..., /) -> Done: ...
+    def __call__(self, partner: Partner, actor: Actor, seen: "Seen" = ..., /) -> "Done": ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils.timezone import localtime
 
-from msh.flows.sending.transmit import GRACE
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.errors import UnreadableTermsError
@@ -180,6 +179,8 @@ def _still_under_way(situation: Situation) -> str:
     attempt = situation.attempt
     if attempt is None or attempt.ended_at is not None:
         return ""
+    from msh.flows.sending.transmit import GRACE  # noqa: PLC0415 - loads the transports
+
     longest = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
     lost = situation.place.now - attempt.claimed_at > longest
     return "" if lost else f" {COPY_UNDER_WAY}"

@@ -218,7 +218,7 @@ def test_suspend_and_resume_without_a_mouse(console: Console, pair: PairFactory)
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("it has moved")
     press(page, dialog.get_by_role("button", name="Resume sending"))
-    expect(page.get_by_text("the queue is empty.")).to_be_visible()
+    expect(page.get_by_text("The queue is empty.", exact=True)).to_be_visible()
     assert partner.link.state == LaneState.IDLE
 
 

@@ -10,9 +10,16 @@ from django.core.management.base import CommandError
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_conversation, change_flight, change_link
-from msh.flows.operations.operator_action import OperatorAction, Parameter, PlainLinkAction
+from msh.flows.operations.operator_action import (
+    VERDICT,
+    OperatorAction,
+    Parameter,
+    PlainLinkAction,
+)
 from msh.management.cli import MshCommand, NameCommand, reason
+from msh.models import OutboundMessage
 from msh.protocol.four_eyes import Alone
+from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
 
@@ -131,6 +138,41 @@ class ActionCommand(NameCommand):
 
     def act(
         self, partner: Partner, actor: Actor, options: dict[str, Any]
+    ) -> tuple[dict[str, object], str]:
+        """Do it; the answer in JSON, and for a person. Raises NotPossible."""
+        raise NotImplementedError
+
+
+class VerdictCommand(MshCommand):
+    """An action on one message: MESSAGE_ID --reason TEXT, with a verdict on the one in flight."""
+
+    action: ClassVar[OperatorAction]
+
+    @property
+    def help(self) -> str:  # type: ignore[override]
+        return self.action.summary
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("message_id")
+        parser.add_argument("--partner", help="its partner, if several have this MessageId")
+        add_parameter(parser, VERDICT, required=False)
+        add_reason(parser)
+        add_alone(parser)
+
+    def handle(self, *args: object, message_id: str, verdict: str | None, **options: Any) -> None:
+        name = options["partner"]
+        actor = actor_of(options)
+        try:
+            message = cancel.find(message_id, self.partner(name) if name else None)
+            answer, text = self.act(message, Verdict(verdict) if verdict else None, actor)
+        except NotPossible as refused:
+            raise CommandError(str(refused)) from None
+        about = {"message_id": message.message_id, "partner": message.link.partner.name}
+        self.answer({**about, **answer}, f"{message_id}: {text}")
+
+    def act(
+        self, message: OutboundMessage, verdict: Verdict | None, actor: Actor
     ) -> tuple[dict[str, object], str]:
         """Do it; the answer in JSON, and for a person. Raises NotPossible."""
         raise NotImplementedError

@@ -1,43 +1,19 @@
 """`manage.py cancel MESSAGE_ID --reason TEXT [--verdict …]`: end a message that is not done."""
 
-from argparse import ArgumentParser
-from typing import Any
-
-from django.core.management.base import CommandError
-
-from msh.flows.errors import NotPossible
-from msh.flows.operations import actions, cancel
-from msh.flows.operations.operator_action import VERDICT
-from msh.management.actions import actor_of, add_alone, add_parameter, add_reason
-from msh.management.cli import MshCommand
+from msh.flows.operations import actions
+from msh.management.actions import VerdictCommand
+from msh.models import OutboundMessage
 from msh.protocol.kinds import Verdict
+from msh.store.history import Actor
 
 
-class Command(MshCommand):
-    help = actions.CANCEL.summary
+class Command(VerdictCommand):
+    action = actions.CANCEL
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("message_id")
-        parser.add_argument("--partner", help="its partner, if several have this MessageId")
-        add_parameter(parser, VERDICT, required=False)
-        add_reason(parser)
-        add_alone(parser)
-
-    def handle(self, *args: object, message_id: str, verdict: str | None, **options: Any) -> None:
-        name = options["partner"]
-        actor = actor_of(options)
-        try:
-            message = cancel.find(message_id, self.partner(name) if name else None)
-            actions.CANCEL.flow(message, Verdict(verdict) if verdict else None, actor)
-        except NotPossible as refused:
-            raise CommandError(str(refused)) from None
+    def act(
+        self, message: OutboundMessage, verdict: Verdict | None, actor: Actor
+    ) -> tuple[dict[str, object], str]:
+        self.action.flow(message, verdict, actor)
         message.refresh_from_db()
-        answer = {
-            "message_id": message.message_id,
-            "partner": message.link.partner.name,
-            "state": message.state,
-            "outcome": message.outcome,
-        }
-        text = f"{message_id}: cancelled, {message.outcome}. Its sender is notified."
-        self.answer(answer, text)
+        answer: dict[str, object] = {"state": message.state, "outcome": message.outcome}
+        return answer, f"cancelled, {message.outcome}. Its sender is notified."

@@ -135,7 +135,7 @@ def test_delivery_in_doubt_says_what_waits_and_how_to_decide(console: Console) -
     advice = summary.get_by_role("paragraph").filter(has_text="Recommended action")
     expect(advice).to_contain_text(delivery.message.message_id)
     expect(advice).to_contain_text("mark the delivery completed")
-    expect(advice).to_contain_text("Run again")
+    expect(advice).to_contain_text("run the delivery again")
     for fact in ("Partner", "Number", "Attempt"):
         expect(summary.get_by_role("term").filter(has_text=re.compile(f"^{fact}$"))).to_be_visible()
     expect(page.get_by_role("region", name="Timeline")).to_be_visible()

@@ -110,16 +110,15 @@ def find_due(
     or whose message is to leave; none that needs one of a consumer which has no more, and none of
     the `orders` in which a thread is at work. And those that are to be posted again, no more than
     there are places."""
-    to_call = {
-        "busy": list(busy),
-        "threadless": list(threadless),
-        "orders": list(orders),
-        "limit": AT_ONCE,
-    }
-    _, overdue, again, to_post = run(
+    _, to_call, to_post = run(
         USE_INDEX_ORDER(),
-        polling_sql.FIND_OVERDUE(**to_call),
-        polling_sql.FIND_AGAIN_TO_CALL(of_pair=OF_PAIR, **to_call),
+        polling_sql.FIND_DUE_TO_CALL(
+            busy=list(busy),
+            threadless=list(threadless),
+            orders=list(orders),
+            limit=AT_ONCE,
+            of_pair=OF_PAIR,
+        ),
         _to_post(
             polling_sql.FIND_AGAIN_TO_POST,
             places,
@@ -128,4 +127,4 @@ def find_due(
             of_pair=places.of_partner,
         ),
     )
-    return [*overdue, *again], to_post
+    return to_call, to_post

@@ -265,15 +265,32 @@ def _again(taker: str, consumer: str = "true") -> str:
     """
 
 
-# Those that need a thread and those that need a POST apart: either may have to wait. Of each
-# consumer the first, then of each the second: none fills the window.
-FIND_AGAIN_TO_CALL = Statement(
+# A lease that is over, and a message that is to leave: no more than were under way.
+_OVERDUE = """
+    SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key, link.partner_id
+    FROM msh_delivery delivery
+    CROSS JOIN LATERAL (
+        SELECT link_id, COALESCE(-ordered_in_id, link_id) AS order_key
+        FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
+    CROSS JOIN LATERAL (
+        SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
+    WHERE delivery.state IN ('processing', 'completed', 'rejected')
+      AND delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
+      AND message.order_key <> ALL(%(orders)s)
+      AND (delivery.state <> 'processing' OR delivery.consumer_id <> ALL(%(threadless)s))
+    ORDER BY delivery.due LIMIT %(limit)s
+"""
+# Those that need a thread and those that need a POST apart: either may have to wait. What is
+# overdue has a window of its own. Of each consumer the first, then of each the second: none fills
+# the window.
+FIND_DUE_TO_CALL = Statement(
     f"""
     {_again("kind = 'in_process' AND id <> ALL(%(threadless)s)")}
-    SELECT id, state, consumer_id, order_key, partner_id FROM (
+    ({_OVERDUE})
+    UNION ALL
+    (SELECT id, state, consumer_id, order_key, partner_id FROM (
         SELECT *, row_number() OVER (PARTITION BY consumer_id ORDER BY waits_since) AS turn
-        FROM again) turns
-    ORDER BY turn, waits_since LIMIT %(limit)s
+        FROM again) turns ORDER BY turn, waits_since LIMIT %(limit)s)
 """,
     DueDelivery,
 )
@@ -290,24 +307,6 @@ FIND_AGAIN_OF_CONSUMER = Statement(
     SELECT id FROM again ORDER BY message_key LIMIT %(limit)s
 """,
     Key,
-)
-# A lease that is over, and a message that is to leave: no more than were under way.
-FIND_OVERDUE = Statement(
-    """
-    SELECT delivery.id, delivery.state, delivery.consumer_id, message.order_key, link.partner_id
-    FROM msh_delivery delivery
-    CROSS JOIN LATERAL (
-        SELECT link_id, COALESCE(-ordered_in_id, link_id) AS order_key
-        FROM msh_inboundmessage WHERE id = delivery.message_id LIMIT 1) message
-    CROSS JOIN LATERAL (
-        SELECT partner_id FROM msh_inboundlink WHERE id = message.link_id LIMIT 1) link
-    WHERE delivery.state IN ('processing', 'completed', 'rejected')
-      AND delivery.due <= statement_timestamp() AND delivery.id <> ALL(%(busy)s)
-      AND message.order_key <> ALL(%(orders)s)
-      AND (delivery.state <> 'processing' OR delivery.consumer_id <> ALL(%(threadless)s))
-    ORDER BY delivery.due LIMIT %(limit)s
-""",
-    DueDelivery,
 )
 # Once a minute, with the round trip of the search. It waits for nobody who changes the consumer.
 NOTE_FETCH = Write("""

@@ -102,6 +102,12 @@ LOCK = Statement(
 WAIT_BRIEFLY = Write("SELECT set_config('lock_timeout', '250ms', true)")
 """For the rest of the transaction."""
 
+BEGIN_POLL = Write("""
+    SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true),
+           set_config('lock_timeout', '250ms', true)
+""")
+"""`USE_INDEX_ORDER` and `WAIT_BRIEFLY` in one."""
+
 # Passes over what others hold. A round serves many partners, so the rest of its transaction waits
 # briefly only: somebody may hold another row of one of them, as a person's session does.
 LOCK_FREE = Statement(

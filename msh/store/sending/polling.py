@@ -80,21 +80,22 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
     asked = list(ended)
     links_due, waiting = _lock_links(places), _lock_best_effort(places)
     signals_due = _lock_signals(places)
-    _, free, *found, (clock,) = run(
-        USE_INDEX_ORDER(),
-        link_sql.LOCK_FREE(partner_ids=asked),
+    _, *found, (clock,) = run(
+        link_sql.BEGIN_POLL(),
+        *([link_sql.LOCK_FREE(partner_ids=asked)] if asked else []),
         *links_due,
         *waiting,
         *signals_due,
         *_find_left(places),
         CLOCK_AND_FLIGHTS(),
     )
+    free = {row.id for row in found.pop(0)} if asked else set()
     *timed, idle = found[: len(links_due)]
     signals_from = len(links_due) + len(waiting)
     signals_end = signals_from + len(signals_due)
     due = {row.partner_id for rows in timed for row in rows}
     others = due.union(row.partner_id for row in idle)
-    links, missed = _load_locked({row.id for row in free}, asked, others)
+    links, missed = _load_locked(free, asked, others)
     links.now = max(links.now, clock.now)
     return Work(
         links,

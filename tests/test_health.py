@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.checks import CheckMessage
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -95,7 +96,7 @@ def test_who_holds_an_old_snapshot_is_named_to_those_who_may_know(
 ) -> None:
     """Every poll reads the dead rows that it keeps. Strangers learn no name and no address."""
 
-    def look() -> tuple[dict[str, Any], str, list[checks.CheckMessage]]:
+    def look() -> tuple[dict[str, Any], str, list[CheckMessage]]:
         page = metrics._written().decode()
         return answer()[1], page, checks.check_deployment(None)
 

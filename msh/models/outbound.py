@@ -168,6 +168,12 @@ class OutboundMessage(MessageColumns):
     objects = OutboundMessageQuerySet.as_manager()
 
     @property
+    def holds_up(self) -> bool:
+        """Whether it failed and has a number of its conversation, which stands still until an
+        operator resumes or cancels it."""
+        return self.state == OutboundState.FAILED and self.order_number is not None
+
+    @property
     def flies(self) -> bool:
         """Whether it has a flight, or had one until it ended."""
         reliable = self.semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE

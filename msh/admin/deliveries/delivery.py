@@ -20,7 +20,7 @@ from msh.admin.framework.business_keys import messages_with_key
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
-from msh.flows.operations.inspection.ways import acts_of
+from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery
 from msh.models.delivery import DeliveryQuerySet

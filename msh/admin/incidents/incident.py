@@ -34,6 +34,7 @@ from msh.admin.links.conversation import (
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_conversation import first_stopping
 from msh.flows.operations import change_incident
+from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.answers import Cause, Help
 from msh.flows.operations.inspection.causes import CAUSES, cause_of
 from msh.flows.operations.inspection.standing import (
@@ -141,7 +142,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
             return [*_of_message(request, row), *offers]
         out_of_sync = _cause(row).helps[0] is Help.RESYNCHRONISE
         resuming = [one.action for one in (resynchronise.ACTIONS if out_of_sync else (RESUME,))]
-        wanted = (*resuming, *_cause(row).acts)
+        wanted = (*resuming, *acts_of(_cause(row).text))
         links: Any = admin.site.get_model_admin(OutboundLink)
         of_link = links.offers(request, row.partner.outbound_link)
         return [*(one for one in of_link if one.action.action in wanted), *offers]
@@ -169,7 +170,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         return {"headline": self.head(row), "jumps": jumps}
 
     def advised(self, row: Incident) -> Sequence[OperatorAction]:
-        return () if row.resolved_at else _cause(row).acts
+        return () if row.resolved_at else acts_of(_cause(row).text)
 
     def head(self, incident: Incident) -> Headline:
         opened = incident.resolved_at is None
@@ -291,7 +292,7 @@ def _of_message(request: HttpRequest, incident: Incident) -> list[Offer]:
         return []
     page: Any = admin.site.get_model_admin(type(row))
     shown = page.get_object(request, str(row.pk))
-    wanted = _cause(incident).acts
+    wanted = acts_of(_cause(incident).text)
     offers: list[Offer] = page.offers(request, shown) if wanted and shown else []
     return [offer for offer in offers if offer.action.action in wanted]
 

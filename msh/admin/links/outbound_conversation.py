@@ -15,11 +15,12 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import Table
 from msh.admin.messages.history import history_of_link
+from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.standing import (
     standing_of_broken,
     standing_of_message,
 )
-from msh.flows.operations.inspection.ways import acts_of, filled, words_of
+from msh.flows.operations.inspection.ways import filled, words_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     Direction,

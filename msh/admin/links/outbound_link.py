@@ -20,6 +20,7 @@ from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations.cancel import under_way
+from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.answers import says_out_of_step
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
 from msh.flows.operations.inspection.why_not_landed import COPY_UNDER_WAY
@@ -153,7 +154,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     def advised(self, row: OutboundLink) -> Sequence[OperatorAction]:
         cause = cause_of_link(row)
-        return cause.acts if cause and not row.late_ack else ()
+        return acts_of(cause.text) if cause and not row.late_ack else ()
 
     def offers(
         self,

@@ -72,7 +72,7 @@ def _may_have_been_sent(row: OutboundMessage) -> bool:
     """Of one that flies: whether a copy was claimed, so that a verdict is needed. One that failed
     may be cancelled if it stops its conversation."""
     if row.state == OutboundState.FAILED:
-        return operator_submissions.holds_up(row)
+        return row.holds_up
     flight = flight_of(row)
     return flight is not None and row.state == OutboundState.FLYING and flight.attempt > 0
 
@@ -149,7 +149,7 @@ class SubmitAgain(ActionDialog[OutboundMessage]):
         return operator_submissions.why_not_again(row)
 
     def consequence(self, row: OutboundMessage) -> str:
-        ends = _CANCELS if operator_submissions.holds_up(row) else ""
+        ends = _CANCELS if row.holds_up else ""
         if row.state == OutboundState.FLYING:
             ends = _WITH_VERDICT
         return (
@@ -164,7 +164,7 @@ class SubmitAgain(ActionDialog[OutboundMessage]):
     def is_recommended(self, row: OutboundMessage) -> bool:
         """To resume the message is better where that is possible, and nothing is where the partner
         has it."""
-        if row.state != OutboundState.FAILED or operator_submissions.holds_up(row):
+        if row.state != OutboundState.FAILED or row.holds_up:
             return False
         return not twice_if_sent(row, sure=True)
 
@@ -204,7 +204,7 @@ class Correct(ActionDialog[OutboundMessage]):
             OutboundState.QUEUED: _NEVER_SENT,
             OutboundState.IN_FLIGHT: _WITH_VERDICT,
             OutboundState.FLYING: _WITH_VERDICT if _may_have_been_sent(row) else _NEVER_SENT,
-            OutboundState.FAILED: _CANCELS if operator_submissions.holds_up(row) else _HAS_FAILED,
+            OutboundState.FAILED: _CANCELS if row.holds_up else _HAS_FAILED,
         }.get(OutboundState(row.state), "The message is already cancelled. ")
         return (
             f"{ends}A copy with a new MessageId, the same ConversationId and your changes is added"

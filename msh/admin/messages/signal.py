@@ -19,7 +19,8 @@ from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations import actions
-from msh.flows.operations.inspection.ways import Standing, acts_of, filled, words_of
+from msh.flows.operations.inspection.acts import acts_of
+from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Signal
 from msh.models.signal import SignalQuerySet

@@ -59,7 +59,7 @@ def _is_lapsed(message: OutboundMessage) -> bool:
 
 def is_cancelled_first(message: OutboundMessage) -> bool:
     """Whether a verdict is needed to submit it again."""
-    return holds_up(message) or message.state == OutboundState.FLYING
+    return message.holds_up or message.state == OutboundState.FLYING
 
 
 def _why_not(message: OutboundMessage, states: Sequence[OutboundState]) -> str:
@@ -69,12 +69,6 @@ def _why_not(message: OutboundMessage, states: Sequence[OutboundState]) -> str:
         return f"the message is {message.get_state_display()}."
     copy = message.corrected_by.first()
     return f"message {copy} was already submitted instead." if copy else ""
-
-
-def holds_up(message: OutboundMessage) -> bool:
-    """Whether it failed and has a number of its conversation, which stands still until an operator
-    resumes or cancels it."""
-    return message.state == OutboundState.FAILED and message.order_number is not None
 
 
 def submit_again(
@@ -117,7 +111,7 @@ def _replace(
         cancel.cancel(message, verdict, actor)  # may ask the partner: in no transaction
     with transaction.atomic():
         OutboundLink.objects.select_for_update(no_key=True).get(pk=message.link_id)
-        if message.state in (OutboundState.QUEUED, OutboundState.FLYING) or holds_up(message):
+        if message.state in (OutboundState.QUEUED, OutboundState.FLYING) or message.holds_up:
             cancel.cancel(message, verdict, actor)
         original = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
         _require(original, why_not)

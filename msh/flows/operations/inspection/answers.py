@@ -5,10 +5,9 @@ import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from msh.flows.operations.operator_action import OperatorAction
 from msh.protocol.attempt import AttemptOutcome
 
-from .ways import Standing, acts_of, filled, words_of
+from .ways import Standing, filled, words_of
 
 
 class Answer(StrEnum):
@@ -141,11 +140,6 @@ class Cause:
     @property
     def advice(self) -> str:
         return words_of(self.text)
-
-    @property
-    def acts(self) -> tuple[OperatorAction, ...]:
-        """Those that the advice names."""
-        return acts_of(self.text)
 
 
 TEST_FIRST = (Help.CONNECTION, Help.RESUME)

@@ -5,9 +5,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from msh.flows.operations import change_incident, operator_submissions
-from msh.flows.operations.change_flight import flight_of
-from msh.flows.operations.many import stopped_messages
+from msh.flows.operations import change_incident
 from msh.models import (
     EVER,
     HELD,
@@ -36,10 +34,12 @@ def standing_of_link(link: OutboundLink) -> Standing:
 
 def standing_of_message(message: OutboundMessage, now: datetime) -> Standing:
     """With its link and agreement, and its flight if it has one."""
-    if message.state == OutboundState.FAILED and not operator_submissions.holds_up(message):
+    if message.state == OutboundState.FAILED and not message.holds_up:
         return Standing.FAILED
     if not message.flies:
         return Standing.OVER
+    from msh.flows.operations.change_flight import flight_of  # noqa: PLC0415  a command that reads loads nothing that acts
+
     flight = flight_of(message)
     if flight is None or flight.state not in (FlightState.HELD, FlightState.FAILED):
         return Standing.OVER
@@ -76,6 +76,8 @@ def trouble_of(incident: Incident, now: datetime) -> Trouble:
 
 def failed_for(incident: Incident) -> QuerySet[OutboundMessage]:
     """Messages that failed for it, and of which no copy was submitted."""
+    from msh.flows.operations.many import stopped_messages  # noqa: PLC0415  a command that reads loads nothing that acts
+
     failed = stopped_messages.of(stopped_messages.failed(EVER), "", "", incident.pk)
     return failed.filter(corrected_by=None)
 

@@ -11,9 +11,6 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from msh.flows.operations import actions, conversation_actions, link_actions
-from msh.flows.operations.operator_action import OperatorAction
-
 
 class Standing(StrEnum):
     """What stands still, if anything does."""
@@ -39,7 +36,9 @@ class Standing(StrEnum):
 
 
 class Way(NamedTuple):
-    action: OperatorAction
+    action: str
+    """Table and name of its declaration (`acts.py`). Only a page needs that: what explains a
+    message does not load what acts on it."""
     words: str
     standings: frozenset[Standing] = frozenset(Standing)
     """Where it is possible."""
@@ -47,21 +46,21 @@ class Way(NamedTuple):
 
 _ON_MESSAGE = frozenset({Standing.HELD, Standing.STOPS})
 _LINKS = frozenset({Standing.LINK, Standing.GATE})
-_CORRECT = actions.CORRECT
+_CORRECT = "actions.CORRECT"
 WAYS: dict[str, tuple[Way, ...]] = {
     "again": (
-        Way(link_actions.RESUME, "resume sending", _LINKS),
-        Way(actions.RESUME_MESSAGE, "resume the message", _ON_MESSAGE),
-        Way(actions.SUBMIT_AGAIN, "submit the message again", frozenset({Standing.FAILED})),
+        Way("link_actions.RESUME", "resume sending", _LINKS),
+        Way("actions.RESUME_MESSAGE", "resume the message", _ON_MESSAGE),
+        Way("actions.SUBMIT_AGAIN", "submit the message again", frozenset({Standing.FAILED})),
         Way(
-            actions.SUBMIT_AGAIN,
+            "actions.SUBMIT_AGAIN",
             "submit the message again, with a verdict on this one",
             frozenset({Standing.LAPSED}),
         ),
     ),
     "resuming": (
-        Way(link_actions.RESUME, "resuming", _LINKS),
-        Way(actions.RESUME_MESSAGE, "resuming", _ON_MESSAGE),
+        Way("link_actions.RESUME", "resuming", _LINKS),
+        Way("actions.RESUME_MESSAGE", "resuming", _ON_MESSAGE),
     ),
     "instead": (
         Way(
@@ -77,28 +76,28 @@ WAYS: dict[str, tuple[Way, ...]] = {
         Way(_CORRECT, "submit a corrected copy", frozenset({Standing.FAILED})),
     ),
     "cancel": (
-        Way(link_actions.CANCEL_IN_FLIGHT, "cancel the message", frozenset({Standing.LINK})),
-        Way(actions.CANCEL, "cancel the message with a verdict", _ON_MESSAGE | {Standing.LAPSED}),
+        Way("link_actions.CANCEL_IN_FLIGHT", "cancel the message", frozenset({Standing.LINK})),
+        Way("actions.CANCEL", "cancel the message with a verdict", _ON_MESSAGE | {Standing.LAPSED}),
     ),
-    "send_now": (Way(actions.SEND_NOW_MESSAGE, "send it now", frozenset({Standing.HELD})),),
-    "resynchronise": (Way(link_actions.RESYNCHRONISE, "resynchronise", _LINKS),),
+    "send_now": (Way("actions.SEND_NOW_MESSAGE", "send it now", frozenset({Standing.HELD})),),
+    "resynchronise": (Way("link_actions.RESYNCHRONISE", "resynchronise", _LINKS),),
     "restart": (
         Way(
-            conversation_actions.RESTART_CONVERSATION,
+            "conversation_actions.RESTART_CONVERSATION",
             "restart the conversation",
             frozenset({Standing.BROKEN}),
         ),
     ),
-    "resolve": (Way(actions.RESOLVE, "resolve the incident"),),
-    "resolve_over": (Way(actions.RESOLVE, "resolve the incident", frozenset({Standing.OVER})),),
-    "run_again": (Way(actions.RUN_AGAIN, "run the delivery again"),),
-    "mark_completed": (Way(actions.MARK_COMPLETED, "mark the delivery completed"),),
-    "park": (Way(actions.PARK, "park the delivery"),),
-    "ask_resolver": (Way(actions.ASK_RESOLVER, "ask the resolver"),),
-    "allow_reset": (Way(link_actions.ALLOW_RESET, "allow the reset"),),
-    "take_back": (Way(actions.TAKE_BACK_REFUSAL, "take back the refusal"),),
-    "skip_missing": (Way(conversation_actions.SKIP_MISSING, "skip the missing message"),),
-    "drop_held": (Way(conversation_actions.DROP_HELD, "drop the held ones"),),
+    "resolve": (Way("actions.RESOLVE", "resolve the incident"),),
+    "resolve_over": (Way("actions.RESOLVE", "resolve the incident", frozenset({Standing.OVER})),),
+    "run_again": (Way("actions.RUN_AGAIN", "run the delivery again"),),
+    "mark_completed": (Way("actions.MARK_COMPLETED", "mark the delivery completed"),),
+    "park": (Way("actions.PARK", "park the delivery"),),
+    "ask_resolver": (Way("actions.ASK_RESOLVER", "ask the resolver"),),
+    "allow_reset": (Way("link_actions.ALLOW_RESET", "allow the reset"),),
+    "take_back": (Way("actions.TAKE_BACK_REFUSAL", "take back the refusal"),),
+    "skip_missing": (Way("conversation_actions.SKIP_MISSING", "skip the missing message"),),
+    "drop_held": (Way("conversation_actions.DROP_HELD", "drop the held ones"),),
 }
 """By the name in a text."""
 
@@ -110,7 +109,7 @@ _SENTENCES = re.compile(r"(?<=\.) ")
 
 @cache
 def filled(template: str, standing: Standing) -> str:
-    """The sentences that are possible, with marks that `words_of` and `acts_of` read."""
+    """The sentences that are possible, with marks that `words_of` and `names_of_acts` read."""
     said = (_filled(sentence, standing) for sentence in _SENTENCES.split(template))
     return " ".join(sentence for sentence in said if sentence)
 
@@ -119,9 +118,9 @@ def words_of(text: str) -> str:
     return _MARK.sub(r"\2", text)
 
 
-def acts_of(text: str) -> tuple[OperatorAction, ...]:
-    """The actions that it names, each once."""
-    return tuple(dict.fromkeys(_BY_KEY[key] for key, _ in _MARK.findall(text) if key in _BY_KEY))
+def names_of_acts(text: str) -> list[str]:
+    """Of the actions that it names, as in `Way`, each once."""
+    return list(dict.fromkeys(name for name, _ in _MARK.findall(text)))
 
 
 def _filled(sentence: str, standing: Standing) -> str:
@@ -133,13 +132,6 @@ def _filled(sentence: str, standing: Standing) -> str:
         if way is None:
             return ""
         words = f"{way.words[:1].upper()}{way.words[1:]}" if name[0].isupper() else way.words
-        mark = f"{_BEGIN}{_key(way.action)}{_MIDDLE}{words}{_END}"
+        mark = f"{_BEGIN}{way.action}{_MIDDLE}{words}{_END}"
         sentence = sentence.replace(f"{{{name}}}", mark, 1)
     return sentence
-
-
-def _key(action: OperatorAction) -> str:
-    return f"{action.permissions[0]} {action.name}"
-
-
-_BY_KEY = {_key(way.action): way.action for ways in WAYS.values() for way in ways}

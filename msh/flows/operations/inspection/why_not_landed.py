@@ -5,7 +5,6 @@ from datetime import datetime
 from django.utils import timezone
 from django.utils.timezone import localtime
 
-from msh.flows.operations.cancel import under_way
 from msh.models import (
     Attempt,
     Flight,
@@ -101,6 +100,8 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
 
 
 def _held(message: OutboundMessage, flight: Flight) -> str:
+    from msh.flows.operations.cancel import under_way  # noqa: PLC0415  a command that reads loads nothing that acts
+
     standing = standing_of_message(message, timezone.now())
     if flight.held_for == OPERATOR:
         what, advice = "An operator holds it", ""

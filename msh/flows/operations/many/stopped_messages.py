@@ -121,7 +121,7 @@ def _why_not(one: OutboundMessage, copies: Mapping[int, str], received: Mapping[
         )
     if one.state != OutboundState.FAILED:
         return f"It is {one.get_state_display()}."
-    if operator_submissions.holds_up(one):
+    if one.holds_up:
         return "It stops its conversation: resume it, or submit it again on its page."
     return ""
 

@@ -13,6 +13,7 @@ from .trp.envelope import (
     content_type,
     manifest_of,
     parse,
+    parse_readable,
 )
 from .trp.fields import locate
 
@@ -41,6 +42,7 @@ __all__ = [
     "new_boundary",
     "package_of",
     "parse",
+    "parse_readable",
     "part_content",
     "percent_encoded",
 ]

@@ -2,10 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 
 from msh.protocol.errors import Unreadable
-from msh.protocol.message import Payload
+from msh.protocol.message import IDENTITY_BYTES, Payload
 
 from . import mime
 
@@ -67,11 +66,15 @@ def check_names(payloads: Sequence[Payload]) -> None:
         mime.check_part(payload.content_id, payload.content_type)
 
 
-def content_digest(canonical: Iterable[bytes], contents: Iterable[tuple[str, bytes]]) -> bytes:
-    """SHA-256 over what must be equal in every copy of a message (D45): canonical elements of
-    its header, then Content-Type and bytes of each payload."""
-    parts = ((_normal_type(content_type), content) for content_type, content in contents)
-    return digest_of((*canonical, *chain.from_iterable(parts)))
+def content_digest(identity: Iterable[bytes], contents: Iterable[bytes]) -> bytes:
+    """IDENTITY_BYTES of SHA-256 over what identifies a message in its header, then as many over
+    its payloads. Both are equal in every copy of it (D45, EB-101)."""
+    return identity_digest(identity) + identity_digest(contents)
+
+
+def identity_digest(items: Iterable[bytes]) -> bytes:
+    """One half of it."""
+    return digest_of(items)[:IDENTITY_BYTES]
 
 
 def digest_of(items: Iterable[bytes]) -> bytes:
@@ -83,7 +86,7 @@ def digest_of(items: Iterable[bytes]) -> bytes:
     return digest.digest()
 
 
-def _normal_type(content_type: str) -> bytes:
-    """A content type, however its parameters are ordered and quoted."""
+def normal_type(content_type: str) -> bytes:
+    """The same for a content type however its parameters are ordered and quoted."""
     media = mime.media_type(content_type)
     return "\0".join((media.name, *map("=".join, sorted(media.parameters.items())))).encode()

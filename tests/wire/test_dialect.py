@@ -86,7 +86,12 @@ def test_the_draft_composes_as_before() -> None:
 @pytest.mark.requirement("EB-066", "EB-150")
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(401, FaultCode.CLIENT), (403, FaultCode.CLIENT), (500, FaultCode.SERVER)],
+    [
+        (400, FaultCode.CLIENT),
+        (401, FaultCode.SERVER),
+        (403, FaultCode.SERVER),
+        (500, FaultCode.SERVER),
+    ],
 )
 def test_refusal_in_ebms_is_a_fault(status: int, code: FaultCode) -> None:
     entity = dialect_named("ebms2").refusal(status, "no <agreement>")

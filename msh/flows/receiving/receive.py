@@ -93,9 +93,11 @@ def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
 
 def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
     try:
-        message = wire.parse(content_type, body)
+        message = wire.parse_readable(content_type, body)
     except Refused as refused:
         return _refuse(partner, refused)
+    if message.damage:
+        return _take_damaged(partner, message, message.damage)
     header = message.header
     noted = _note_signal_of_others(partner, header)
     _require_pair(partner, header.route.sender_uri, header.route.receiver_uri, noted=noted)
@@ -107,6 +109,23 @@ def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
             return _take_signal(partner, header, _ack_event)
         case MessageType.ERROR:
             return _take_signal(partner, header, _error_event)
+
+
+def _take_damaged(
+    partner: Partner, message: ReceivedMessage, damage: Refused | Unreadable
+) -> Answer:
+    """Its sender waits for the Ack of what we have, and would be suspended by a refusal: a copy of
+    a known message gets the Ack, damaged or not (000-013, D45)."""
+    header = message.header
+    of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
+    try:
+        if header.message_type.is_signal or not of_the_pair:
+            raise damage
+        answer = _take_message(partner, message)
+    except Refused as refused:
+        return _refuse(partner, refused)
+    _note(partner, header.message_id, "Note", f"a copy is damaged: {damage}")
+    return answer
 
 
 def _trace(partner: Partner, header: Header) -> None:

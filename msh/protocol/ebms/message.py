@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from msh.protocol.message import ErrorReport, Payload
+from msh.protocol.message import IDENTITY_BYTES, ErrorReport, Payload, are_of_copies
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 from msh.protocol.vocabulary import Severity as InnerSeverity
 
@@ -23,8 +23,6 @@ from .vocabulary import (
 ERROR_LIMIT = 10
 """Errors in one ErrorList of ours (EB-056)."""
 LAST_SEQUENCE_NUMBER = 99_999_999
-IDENTITY_BYTES = 16
-"""Of each half of a `content_digest`."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
@@ -266,11 +264,8 @@ def damage(defects: tuple[Defect, ...], lenient: frozenset[str]) -> tuple[Defect
 
 
 def is_copy(received: ReceivedMessage, digest: bytes, lenient: frozenset[str]) -> bool:
-    """Whether a message is the one that is remembered by this digest. If one of the two copies is
-    damaged, only the envelope can tell (EB-112)."""
-    kept = digest_to_keep(received, lenient)
-    compared = min(len(kept), len(digest))
-    return kept[:compared] == digest[:compared]
+    """Whether a message is the one that is remembered by this digest (EB-112)."""
+    return are_of_copies(digest_to_keep(received, lenient), digest)
 
 
 def digest_to_keep(received: ReceivedMessage, lenient: frozenset[str]) -> bytes:

@@ -45,10 +45,13 @@ class Received:
 def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     """Store a Normal message, or not, by the Receiver's table; queue its answer; commit.
 
-    Raises RefusedTooOften, with nothing done, for one refusal too many.
+    Raises RefusedTooOften, with nothing done, for one refusal too many, and the damage of a
+    message that is no copy of one that we have.
     """
     with transaction.atomic():
         pair = lock_pair(partner.pk, message)
+        if message.damage and pair.known in (Known.NO, Known.OTHER):
+            raise message.damage
         if pair.agreement_id is None and pair.known in (Known.NO, Known.OTHER):
             error = do.QueueError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
             effects: tuple[do.ReceiverEffect, ...] = (error,)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from msh.models import InboundLink
 from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol.kinds import OnUnexpectedFirst
-from msh.protocol.message import ReceivedMessage
+from msh.protocol.message import ReceivedMessage, are_of_copies
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.store.engine import Call, run
 
@@ -82,6 +82,6 @@ def horizon_of(row: InboundRow) -> int:
 def _known(row: InboundRow, message: ReceivedMessage) -> Known:
     if row.known_id is None or row.known_digest is None:
         return Known.NO
-    if bytes(row.known_digest) != message.content_digest:
+    if not are_of_copies(bytes(row.known_digest), message.content_digest):
         return Known.OTHER
     return Known.WITHHELD if row.known_state in UNACKNOWLEDGED else Known.SAME

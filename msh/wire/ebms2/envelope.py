@@ -6,7 +6,6 @@ from datetime import datetime
 
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import (
-    IDENTITY_BYTES,
     Message,
     ReceivedMessage,
     Reference,
@@ -20,7 +19,7 @@ from msh.protocol.message import Payload
 from msh.wire import mime, package
 from msh.wire.document import in_utf_8
 from msh.wire.file_name import disposition
-from msh.wire.package import HEADER_LIMIT, check_size, digest_of, header_document
+from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
 from msh.wire.text import shown
 from msh.wire.values import cid
 
@@ -176,8 +175,7 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     return ReceivedMessage(
         reading.message,
         taken.payloads,
-        digest_of((reading.identity,))[:IDENTITY_BYTES]
-        + digest_of(taken.contents)[:IDENTITY_BYTES],
+        content_digest((reading.identity,), taken.contents),
         envelope,
         tuple(findings.defects),
         tuple(findings.notes),

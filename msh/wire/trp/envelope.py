@@ -2,9 +2,10 @@
 
 import secrets
 from collections.abc import Sequence
+from itertools import chain
 from urllib.parse import unquote
 
-from msh.protocol.errors import Refused
+from msh.protocol.errors import ProtocolError, Refused, Unreadable
 from msh.protocol.message import (
     DocumentReference,
     Field,
@@ -17,10 +18,17 @@ from msh.protocol.message import (
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire import mime
 from msh.wire.document import check_charset
-from msh.wire.package import HEADER_LIMIT, check_size, content_digest, header_document
+from msh.wire.package import (
+    HEADER_LIMIT,
+    check_size,
+    content_digest,
+    header_document,
+    identity_digest,
+    normal_type,
+)
 from msh.wire.text import shown
 
-from .reader import read
+from .reader import HeaderReading, read
 from .router import append_route
 from .values import VERSION
 from .writer import write
@@ -78,15 +86,39 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     Raises Unreadable (400, 415) for what cannot be read or attributed to a pair, Refused for
     what can be answered with an Error Message.
     """
-    root, *others = mime.parse(content_type, body, alone=_ALONE)
-    check_charset(root.charset or "utf-8")
-    document = header_document(root, header_limit)
-    reading = read(document)
-    payloads = _payloads(reading.header, others)
-    contents = ((payload.content_type, payload.content) for payload in payloads)
-    return ReceivedMessage(
-        reading.header, payloads, content_digest(reading.canonical, contents), document
-    )
+    message = parse_readable(content_type, body, header_limit=header_limit)
+    if message.damage:
+        raise message.damage
+    return message
+
+
+def parse_readable(
+    content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT
+) -> ReceivedMessage:
+    """As `parse`, but of a package that is broken behind its header, the message without payloads,
+    and its `damage`."""
+    package = mime.parse_readable(content_type, body, alone=_ALONE)
+    root, *others = package.parts
+    try:
+        check_charset(root.charset or "utf-8")
+        document = header_document(root, header_limit)
+        reading = read(document)
+    except ProtocolError as problem:
+        raise package.problem or problem from None  # the package is judged first
+    try:
+        if package.problem:
+            raise package.problem
+        payloads = _payloads(reading.header, others)
+    except (Refused, Unreadable) as damage:
+        half = identity_digest(reading.canonical)
+        return ReceivedMessage(reading.header, (), half, document, damage)
+    digest = _content_digest(reading, payloads)
+    return ReceivedMessage(reading.header, payloads, digest, document)
+
+
+def _content_digest(reading: HeaderReading, payloads: Sequence[Payload]) -> bytes:
+    contents = ((normal_type(each.content_type), each.content) for each in payloads)
+    return content_digest(reading.canonical, chain.from_iterable(contents))
 
 
 def manifest_of(header_document: bytes) -> tuple[DocumentReference, ...]:

@@ -7,8 +7,8 @@ import ipaddress
 import logging
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Container, Hashable, Iterable
 from functools import lru_cache
 from threading import Lock
 from typing import Generic, TypeVar
@@ -19,6 +19,17 @@ REMEMBERED = 10_000
 """Of whom it is known how much is left, at most."""
 
 Who = TypeVar("Who", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Newest(OrderedDict[Who, Value]):
+    """At most REMEMBERED entries: of more, those that were written longest ago are forgotten."""
+
+    def put(self, who: Who, value: Value) -> None:
+        self[who] = value
+        self.move_to_end(who)
+        if len(self) > REMEMBERED:
+            self.popitem(last=False)
 
 
 class Allowance(Generic[Who]):
@@ -27,7 +38,7 @@ class Allowance(Generic[Who]):
 
     def __init__(self, burst: int, refill: float) -> None:
         self._burst, self._refill = burst, refill
-        self._left: dict[Who, tuple[float, float]] = {}  # and when that was
+        self._left: Newest[Who, tuple[float, float]] = Newest()  # and when that was
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -42,9 +53,7 @@ class Allowance(Generic[Who]):
         now = time.monotonic() if now is None else now
         with self._lock:
             left = self._now_left(who, now) - count
-            if len(self._left) >= REMEMBERED and who not in self._left:
-                self._left.clear()
-            self._left[who] = (max(0.0, left), now)
+            self._left.put(who, (max(0.0, left), now))
 
     def forget(self) -> None:
         self._left.clear()
@@ -92,7 +101,7 @@ class Delays:
 
     def __init__(self, free: int, longest: float) -> None:
         self._free, self._longest = free, longest
-        self._failed: dict[str, tuple[int, float]] = {}  # how often, and when last
+        self._failed: Newest[str, tuple[int, float]] = Newest()  # how often, and when last
         self._lock = Lock()
 
     def wait(self, who: str, now: float | None = None) -> int:
@@ -107,9 +116,7 @@ class Delays:
     def fail(self, who: str, now: float | None = None) -> None:
         now = time.monotonic() if now is None else now
         with self._lock:
-            if len(self._failed) >= REMEMBERED and who not in self._failed:
-                self._failed.clear()
-            self._failed[who] = (self._failed.get(who, (0, now))[0] + 1, now)
+            self._failed.put(who, (self._failed.get(who, (0, now))[0] + 1, now))
 
     def forget(self, who: str) -> None:
         with self._lock:
@@ -131,21 +138,21 @@ def group_of(address: str) -> str:
 
 
 class Known:
-    """The digests of all credentials of a kind, as `read` at most `seconds` ago: so who comes from
-    the same address as a guesser is served, by a process that has just begun too, and guesses cost
-    the database nothing."""
+    """The digests of all credentials of a kind, or who has logged in from where, as `read` at most
+    `seconds` ago: so who comes from the same address as a guesser is served, by a process that has
+    just begun too, and guesses cost the database nothing."""
 
-    def __init__(self, read: Callable[[], Iterable[str]], seconds: float = 10.0) -> None:
+    def __init__(self, read: Callable[[], Iterable[Hashable]], seconds: float = 10.0) -> None:
         self._read, self._seconds = read, seconds
-        self._digests: frozenset[str] = frozenset()
+        self._found: frozenset[Hashable] = frozenset()
         self._until = -math.inf
 
-    def __contains__(self, digest: str) -> bool:
+    def __contains__(self, one: object) -> bool:
         """Raises what reading raises."""
         if time.monotonic() >= self._until:
-            self._digests = frozenset(self._read())
+            self._found = frozenset(self._read())
             self._until = time.monotonic() + self._seconds
-        return digest in self._digests
+        return one in self._found
 
     def forget(self) -> None:
         self._until = -math.inf
@@ -163,37 +170,44 @@ refusals: Allowance[int] = Allowance(burst=100, refill=1 / 60)
 is a row of the history and a pending signal. A Sender that waits for answers is refused once."""
 
 
+def _joined(name: str, group: str) -> str:
+    return f"{name}\n{group}"
+
+
 class LoginLimits:
     """Log-ins to the console that are refused: when there may be a further one."""
 
     COST = 5
     """Guesses that a refused log-in spends: each costs the hash of a password."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Container[object] = ()) -> None:
+        """`known`: names with the addresses, or networks, from which they have logged in."""
+        self._known = known
+        self._new: Newest[tuple[str, str], None] = Newest()  # since `known` was read
         self._names = Delays(free=10, longest=60)
+        self._of_known = Delays(free=10, longest=60)
         self._lines = Limited(logger)
-        self._known: dict[tuple[str, str], None] = {}
-        """Names with the addresses from which they have logged in."""
 
     def wait(self, name: str, address: str) -> int:
-        """Seconds until somebody may try to log in as `name` from there. Others' failures do not
-        stop who has logged in from the same address before."""
-        of_name = 0 if (name, group_of(address)) in self._known else self._names.wait(name)
-        return max(guesses.wait(address), of_name)
+        """Seconds until somebody may try to log in as `name` from there. Who has logged in from the
+        same address before waits only for failures under that name from there: neither guessers of
+        the name elsewhere stop him, nor those of other names behind the same NAT."""
+        wait = max(guesses.wait(address), self._names.wait(name))
+        pair = name, group_of(address)
+        if wait and (pair in self._new or pair in self._known):
+            return self._of_known.wait(_joined(*pair))
+        return wait
 
     def fail(self, name: str, address: str) -> None:
         guesses.spend(address, count=self.COST)
         if name:
             self._names.fail(name)
+            self._of_known.fail(_joined(name, group_of(address)))
 
     def succeed(self, name: str, address: str) -> None:
         self._names.forget(name)
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        self._known[name, group_of(address)] = None
+        self._of_known.forget(_joined(name, group_of(address)))
+        self._new.put((name, group_of(address)), None)
 
     def log(self, address: str) -> None:
         self._lines.warning(address, "a log-in to the console was refused")
-
-
-login_limits = LoginLimits()

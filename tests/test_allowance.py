@@ -43,3 +43,15 @@ def test_what_is_known_is_read_again_when_it_is_old() -> None:
     assert "two" not in known, "each guess would be a read"
     known.forget()
     assert "two" in known
+
+
+def test_of_too_many_the_oldest_are_forgotten() -> None:
+    """One who makes many of himself frees nobody who guessed lately."""
+    guesses = allowance()
+    guesses.spend("early", now=100.0, count=BURST)
+    for number in range(REMEMBERED):
+        if number == REMEMBERED // 2:
+            guesses.spend("guesser", now=100.0, count=BURST)
+        guesses.spend(str(number), now=100.0)
+    assert guesses.wait("early", now=100.0) == 0
+    assert guesses.wait("guesser", now=100.0) > 0

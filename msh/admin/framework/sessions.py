@@ -12,9 +12,15 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.allowance import login_limits
+from msh.allowance import Known, LoginLimits
 from msh.store.history import Actor
-from msh.store.operations.settings_log import REFUSED, may_record_refusal, record_access
+from msh.store.operations.settings_log import (
+    LOGGED_IN,
+    REFUSED,
+    logged_in_lately,
+    may_record_refusal,
+    record_access,
+)
 
 from . import error_pages, time_zone
 
@@ -23,6 +29,7 @@ SEEN, SINCE, ADDRESS = "msh_seen", "msh_since", "msh_address"
 NOTED_EVERY = 60
 """Seconds: a session is not written with each page."""
 LONGEST_NAME = 150
+login_limits = LoginLimits(Known(logged_in_lately))
 
 
 class Sessions:
@@ -79,7 +86,7 @@ def _record_login(request: HttpRequest, status: int) -> None:
     name, address = _name(request), _address(request)
     if status == HTTPStatus.FOUND and request.user.is_authenticated:
         login_limits.succeed(name, address)
-        begin(request, "logged in")
+        begin(request, LOGGED_IN)
     elif status == HTTPStatus.OK:
         login_limits.fail(name, address)
         if not name or not request.POST.get("password"):

@@ -1,6 +1,6 @@
 """Who changed what of what is set up, from what to what, and why; the lock of a row meanwhile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -124,6 +124,11 @@ def record_export(name: str, what: Mapping[str, object], actor: Actor) -> None:
     )
 
 
+LOGGED_IN = "logged in"
+"""How the events of log-ins begin."""
+FAMILIAR = timedelta(days=30)
+"""For which an address is known as that of a user who has logged in from it."""
+MOST_FAMILIAR = 10_000
 REFUSED = "refused: wrong name or password"
 LATELY = timedelta(hours=1)
 OF_ADDRESS, OF_ALL = 5, 100
@@ -140,6 +145,15 @@ def may_record_refusal(address: str) -> bool:
         if kind == ACCESS and after["event"] == REFUSED and at > since
     ]
     return len(refused) < OF_ALL and refused.count(group_of(address)) < OF_ADDRESS
+
+
+def logged_in_lately() -> Iterator[tuple[str, str]]:
+    """Names with the addresses, or networks, from which they have logged in: the newest ones."""
+    entries = SettingChange.objects.filter(
+        kind=ACCESS, after__event__startswith=LOGGED_IN, at__gt=read_clock() - FAMILIAR
+    )
+    newest = entries.order_by("-pk").values_list("name", "after__address")[:MOST_FAMILIAR]
+    return ((name, group_of(address)) for name, address in newest)
 
 
 def record_access(name: str, event: str, address: str, actor: Actor) -> None:

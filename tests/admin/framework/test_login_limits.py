@@ -5,8 +5,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from msh import allowance
-from msh.allowance import Delays, LoginLimits, group_of, guesses
+from msh.allowance import Delays, Known, LoginLimits, group_of, guesses
 from msh.models import SettingChange
+from msh.store.operations.settings_log import logged_in_lately
 
 pytestmark = pytest.mark.django_db
 RIGHT = "correct horse"
@@ -17,7 +18,7 @@ def limits(settings: object, monkeypatch: pytest.MonkeyPatch) -> LoginLimits:
     """Of this test only, with passwords that cost nothing."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
     guesses.forget()
-    fresh = LoginLimits()
+    fresh = LoginLimits(Known(logged_in_lately, seconds=0))
     monkeypatch.setattr("msh.admin.framework.sessions.login_limits", fresh)
     return fresh
 
@@ -63,6 +64,29 @@ def test_guessers_of_one_name_have_to_wait_longer_each_time() -> None:
     assert 429 in statuses
     assert log_in("admin", RIGHT, "192.0.2.7") == 302
     assert log_in("admin", RIGHT, "192.0.2.8") == 302  # the success has ended it
+
+
+NAT = "203.0.113.9"
+
+
+def test_guesser_behind_a_nat_stops_nobody_who_has_logged_in_from_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also in a process that has just begun: who has, is in the audit log."""
+    User.objects.create_superuser("ann", password=RIGHT)
+    assert log_in("ann", RIGHT, NAT) == 302
+    assert 429 in [log_in(f"user-{n}", "guess", NAT) for n in range(30)]
+    assert log_in("ann", RIGHT, NAT) == 302
+    restarted = LoginLimits(Known(logged_in_lately))
+    monkeypatch.setattr("msh.admin.framework.sessions.login_limits", restarted)
+    assert log_in("ann", RIGHT, NAT) == 302
+    assert log_in("bob", RIGHT, NAT) == 429
+
+
+def test_guesser_of_a_known_name_from_its_address_has_to_wait() -> None:
+    User.objects.create_superuser("ann", password=RIGHT)
+    assert log_in("ann", RIGHT, NAT) == 302
+    assert 429 in [log_in("ann", "guess", NAT) for _ in range(30)]
 
 
 def test_delays_grow_to_their_bound_and_end() -> None:

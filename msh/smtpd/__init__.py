@@ -124,6 +124,7 @@ class Handler:
         if len(candidates) == 1 and not envelope.only_reports:
             server.know(candidates[0])
         envelope.candidates = candidates
+        envelope.client = peer_of(session)
         envelope.mail_from = address
         envelope.mail_options.extend(options)
         return OK
@@ -270,10 +271,11 @@ def _take(envelope: MailEnvelope) -> Answer:
     mail = envelope.content if isinstance(envelope.content, bytes) else b""
     concerned = [partner] if partner else envelope.candidates
     if report := wire.delivery_report(mail):
-        take_report(concerned, report)
+        take_report(concerned, report, envelope.client)
         return Answer(TAKEN_STATUS, "delivery report")
     if partner is None or wire.is_automatic(mail):
-        note_automatic_reply(concerned, "no delivery report" if partner is None else "")
+        said = "no delivery report" if partner is None else ""
+        note_automatic_reply(concerned, said, envelope.client)
         return Answer(TAKEN_STATUS, "automatic reply, nothing was done")
     return _receive(partner, mail)
 

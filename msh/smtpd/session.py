@@ -28,6 +28,7 @@ class MailEnvelope(Envelope):
         self.candidates: list[Partner] = []
         self.partner: Partner | None = None
         self.only_reports = False
+        self.client = ""
 
 
 class Server(SMTP):

@@ -255,3 +255,21 @@ def test_bounce_of_a_message_of_the_draft_suspends_its_link(port: int, acme: Par
         "bounced: 4.4.1 451 host is down",
         "bounced: 5.2.2 552 mailbox full",
     ]
+
+
+def test_log_of_reports_about_nothing_is_limited(
+    port: int, sky: Sky, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of two partners nobody knows which one it is about: a line of the log, not without end."""
+    other = make_sky().partner
+    other.our_uri, other.uri = f"mailto:{US}", "mailto:else@them.example"
+    other.allowed_networks = "127.0.0.1"
+    other.save()
+    with smtplib.SMTP("127.0.0.1", port, timeout=20) as smtp:
+        smtp.ehlo("mail.them.example")
+        for _ in range(40):
+            assert send(smtp, bounce(b"Message-ID: <else@where>\r\n\r\n", FULL))[0] == 250
+            smtp.rset()
+    lines = [line for line in caplog.messages if "no message of ours" in line]
+    assert 1 <= len(lines) <= 21
+    assert "127.0.0.1" in lines[0]

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from django.db import transaction
 
+from msh.allowance import Limited
 from msh.flows.wake_up import wake_up_for, wake_up_for_flights
 from msh.models import InboundMessage
 from msh.protocol.errors import IllegalTransition
@@ -17,14 +18,14 @@ from msh.store.transactions import short_transaction
 from msh.wire import DeliveryReport
 from partners.models import Partner
 
-logger = logging.getLogger(__name__)
+_lines = Limited(logging.getLogger(__name__))  # mail hosts can send without end
 
 BOUNCED = "MailBounced"
 
 
-def take_report(partners: Sequence[Partner], report: DeliveryReport) -> None:
+def take_report(partners: Sequence[Partner], report: DeliveryReport, client: str) -> None:
     """Note it at the message, of one of these partners, that it is about. A status of class 5
-    counts as a refusal of the copy; else the retries go on."""
+    counts as a refusal of the copy; else the retries go on. `client`: the address it came from."""
     for partner in partners:
         for about in report.about:
             if _take(partner, about, report):
@@ -32,14 +33,14 @@ def take_report(partners: Sequence[Partner], report: DeliveryReport) -> None:
     if len(partners) == 1:
         note(partners[0].pk, "", BOUNCED, f"{report.words} (about no message of ours)")
     else:
-        logger.warning("a mail host reports of no message of ours: %s", report.words)
+        _lines.warning(client, f"a mail host reports of no message of ours: {report.words}")
 
 
-def note_automatic_reply(partners: Sequence[Partner], said: str) -> None:
+def note_automatic_reply(partners: Sequence[Partner], said: str, client: str) -> None:
     if len(partners) == 1:
         note(partners[0].pk, "", "AutomaticReplyReceived", said)
     else:
-        logger.warning("an automatic reply came by mail, nothing was done: %s", said)
+        _lines.warning(client, f"an automatic reply came by mail, nothing was done: {said}")
 
 
 def _take(partner: Partner, about: str, report: DeliveryReport) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from msh import tracing
-from msh.allowance import questions
+from msh.allowance import Limited, questions
 from msh.flows.sending.answered import hear, take_answers
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
@@ -33,7 +33,7 @@ from partners.models import Partner
 
 from .answer import TAKEN, Answer
 
-logger = logging.getLogger(__name__)
+_lines = Limited(logging.getLogger(__name__))
 
 _ANSWERED = 200
 _FAULT = 500
@@ -62,7 +62,13 @@ class _Senders:
             event = "MailRefused" if self.by_mail else "RequestRefused"
             note_refused(self.partners[0].pk, event, f"{status}: {reason}")
         else:
-            logger.warning("refused from one of several partners: %s: %s", status, reason)
+            self.log(f"refused: {status}: {reason}")
+
+    def log(self, text: str) -> None:
+        """Of which of several partners it is, nobody knows."""
+        names = [partner.name for partner in self.partners[:3]]
+        more = ", …" if len(self.partners) > len(names) else ""
+        _lines.warning(f"one of {', '.join(names)}{more}", text)
 
 
 def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
@@ -157,7 +163,7 @@ def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) ->
     if senders.authenticated:
         note(senders.partners[0].pk, "", "MessageOfNoAgreement", reason)
     else:
-        logger.warning("%s with a partner of this network", reason)
+        senders.log(f"{reason} with a partner of this network")
     if senders.authenticated:
         return Answer(_FORBIDDEN, reason, fault(FaultCode.SERVER, reason))
     return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))

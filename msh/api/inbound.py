@@ -42,11 +42,12 @@ class FeedView(ApiView):
     @extend_schema(
         operation_id="read_feed",
         parameters=[FeedQuery],
-        responses={200: FeedPage, **schema.problems(400)},
+        responses={200: FeedPage, **schema.problems(400, 409)},
     )
     def get(self, request: Request) -> Response:
         """Accepted messages behind a position, in an order that never changes: what is accepted
-        later comes later, so that nothing is skipped. An empty page: there is no more yet.
+        later comes later, so that nothing is skipped. An empty page: there is no more yet. 409:
+        the feed is behind this position, because the database was restored.
         """
         query = validated_query(request, FeedQuery)
         if query["payloads"]:
@@ -54,6 +55,8 @@ class FeedView(ApiView):
         after = query.get("after", 0)
         found = feed.page(after, query["limit"]).values_list(*INBOUND.values())
         results = documents(found)
+        if after and not results:
+            feed.require_possible(after)
         if query["payloads"]:
             results = fitting(results)
             add_content(results)

@@ -162,6 +162,23 @@ def test_clock_that_went_back(world: World) -> None:
     assert [m.feed_position for m in feed.page(0, 10)] == [ahead, ahead + 1]
 
 
+@pytest.mark.django_db
+def test_feed_behind_a_position_that_was_read_is_said(world: World, shop: Application) -> None:
+    """Case 45: restored, on a machine whose clock was set back. Whoever waits behind the position
+    would miss what comes until the clock has passed it."""
+    accept(world, "before")
+    read = shop.get("inbound").json["next"]
+    assert shop.get("inbound", after=read).json == {"results": [], "next": read}
+    ahead = read + 3_600_000_000  # an hour of the clock
+
+    answer = shop.get("inbound", after=ahead)
+
+    assert answer.status == 409
+    assert f"behind position {ahead}" in answer.json["detail"]
+    accept(world, "after")
+    assert ids(shop.get("inbound", after=read)) == ["after"]
+
+
 # --- under concurrent commits -------------------------------------------------------------------
 def in_thread(act: Callable[[], object]) -> threading.Thread:
     def run() -> None:

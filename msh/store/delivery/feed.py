@@ -1,6 +1,8 @@
 """Places in the feed of accepted messages, given after their commit, so that none is skipped."""
 
-from msh.store.engine import Write, run
+from dataclasses import dataclass
+
+from msh.store.engine import Statement, Write, run
 
 LOCK_SPACE = 0x66656564  # "feed"
 
@@ -27,6 +29,27 @@ _LIST = """
 """
 _LIST_ANY = Write(_LIST.format(""))
 _LIST_OF_LINK = Write(_LIST.format(" AND link_id = %(link_id)s"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    position: int
+
+
+_LAST = Statement(
+    """
+    SELECT GREATEST(
+        (SELECT max(feed_position) FROM msh_inboundmessage WHERE feed_position IS NOT NULL),
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS position
+    """,
+    _Last,
+)
+
+
+def last_possible() -> int:
+    """No position behind it can have been given."""
+    ((last,),) = run(_LAST())
+    return last.position
 
 
 def list_in_feed(limit: int, link_id: int | None = None) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RETRY_AFTER = 5  # seconds
 LIVE_PATH = "/health/live"
 BUSY = "too many requests are under way"
+_NOTED = frozenset({400, 408, 413})
+"""Refusals that say something of the request, and not of us."""
 
 T = TypeVar("T")
 
@@ -48,6 +50,7 @@ class Exchange:
                 await self._gather(request)
         except Refused as refused:
             request.close()
+            self._note(request, refused)
             return self._refuse(request.path, refused, lingers=not request.expects)
         except BaseException:
             request.close()
@@ -57,6 +60,14 @@ class Exchange:
     def _refuse(self, path: str, refused: Refused, *, lingers: bool) -> web.Response:
         answer = refusal(path, refused.status, str(refused), wait=refused.wait)
         return small(self._connection, answer, is_last=True, lingers=lingers)
+
+    def _note(self, request: Request, refused: Refused) -> None:
+        """Of a partner that is known, it is an event of its link; busy threads have it left out."""
+        sender = request.sender
+        if sender is not None and sender.partner_id is not None and refused.status in _NOTED:
+            reason = f"{refused.status}: {refused}"
+            work = partial(senders.note_refused, sender.partner_id, reason)
+            self._server.pool.submit(sender, work, lambda _: None)
 
     # --- the body -------------------------------------------------------------------------------
     def _take_whole(self, request: Request) -> None:

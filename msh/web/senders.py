@@ -10,12 +10,14 @@ import psycopg
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.db import Error as DatabaseError
+from django.db import connection
 from django.urls import Resolver404, resolve
 from django.utils import timezone
 
 from msh.allowance import guesses
 from msh.api.framework.access import TokenAuthentication
 from msh.api.framework.view import ApiView
+from msh.store.receiving import refusals
 from msh.store.receiving.senders import (
     find_sender,
     find_senders_by_network,
@@ -32,10 +34,12 @@ Environ = Mapping[str, Any]
 
 
 class Sender(NamedTuple):
-    """`known`: it has shown who it is, so that its limits are its own."""
+    """`known`: it has shown who it is, so that its limits are its own. `partner_id`, if there is no
+    doubt which partner it is."""
 
     name: str
     known: bool = False
+    partner_id: int | None = None
 
 
 class Admission(NamedTuple):
@@ -53,6 +57,10 @@ def is_api(path: str) -> bool:
     return path.startswith("/api/")
 
 
+def of_partner(partner_id: int) -> Sender:
+    return Sender(f"partner {partner_id}", known=True, partner_id=partner_id)
+
+
 def address_of(environ: Environ) -> Sender:
     return Sender(f"address {environ['REMOTE_ADDR']}")
 
@@ -66,7 +74,7 @@ def remembered(environ: Environ) -> Sender | None:
     if is_partner(path):
         partner = remembered_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
-            return Sender(f"partner {partner.pk}", known=True)
+            return of_partner(partner.pk)
     elif is_api(path):
         token = TokenAuthentication.remembered(shown)
         if token is not None:
@@ -110,24 +118,27 @@ def find(environ: Environ) -> Admission | None:
     """The same with the database's help. None: nobody we know. Raises what the database raises."""
     path = environ["PATH_INFO"]
     shown = environ.get("HTTP_AUTHORIZATION", "")
-    name = None
+    name = partner_id = None
     if guesses.wait(environ["REMOTE_ADDR"]) and not _is_known(path, shown):
         return None
     if is_partner(path) and not shown:
         address = environ["REMOTE_ADDR"]
         partners = find_senders_by_network(address, environ.get("CONTENT_TYPE", ""))
         name = f"partner {partners[0].pk}" if partners else None
+        partner_id = partners[0].pk if len(partners) == 1 else None
     elif is_partner(path):
         partner = find_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
-            name = f"partner {partner.pk}"
+            name, partner_id = f"partner {partner.pk}", partner.pk
     elif is_api(path):
         token = TokenAuthentication.find(shown)
         refused = token is None or token.why_refused(environ["REMOTE_ADDR"], timezone.now())
         name = None if refused or token is None else f"token {token.pk}"
     else:
         name = _user(environ.get("HTTP_COOKIE", ""))
-    return None if name is None else Admission(Sender(name, known=True), body_limit(path))
+    if name is None:
+        return None
+    return Admission(Sender(name, known=True, partner_id=partner_id), body_limit(path))
 
 
 def find_if_possible(environ: Environ) -> Admission | None:
@@ -139,6 +150,16 @@ def find_if_possible(environ: Environ) -> Admission | None:
             "the sender of a request to %s cannot be identified: %s", environ["PATH_INFO"], error
         )
         return None
+
+
+def note_refused(partner_id: int, reason: str) -> None:
+    """What the endpoint notes of its own refusals, for one that it never sees. In a thread."""
+    try:
+        refusals.note_refused(partner_id, "RequestRefused", reason)
+    except (DatabaseError, psycopg.Error) as error:
+        logger.warning("a refused request of partner %s is not counted: %s", partner_id, error)
+    finally:
+        connection.close_if_unusable_or_obsolete()
 
 
 def body_limit(path: str) -> int:

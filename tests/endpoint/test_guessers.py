@@ -55,7 +55,7 @@ def test_a_partner_is_served(partner: Partner) -> None:
     senders._remembered.clear()
     admitted = admission.find(request.environ)
     assert admitted is not None
-    assert admitted.sender == admission.Sender(f"partner {partner.pk}", known=True)
+    assert admitted.sender == admission.of_partner(partner.pk)
 
 
 def test_a_guess_is_not_looked_at(partner: Partner, django_assert_num_queries: Any) -> None:

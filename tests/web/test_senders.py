@@ -32,7 +32,7 @@ def partner() -> Partner:
 
 def test_a_partner_is_known_from_the_second_time_on_without_the_database(partner: Partner) -> None:
     shown = environ("/ebxml/", authorization="Bearer senders-token")
-    sender = Sender(f"partner {partner.pk}", known=True)
+    sender = senders.of_partner(partner.pk)
     assert senders.admit(shown, 1) is None
     assert senders.find(shown) == (sender, settings.MSH_MESSAGE_LIMIT)
     assert senders.admit(shown, 1) == (sender, settings.MSH_MESSAGE_LIMIT)

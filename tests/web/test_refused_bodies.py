@@ -1,0 +1,83 @@
+"""What the web server itself refuses of a partner that it knows is an event of the link, too."""
+
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from msh.models import History
+from partners.models import Credential, Partner, digest_of
+from tests.waiting import wait_until
+from tests.web import web_process
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LIMIT = 100_000
+HEAD = b"POST /ebxml/ HTTP/1.1\r\nHost: x\r\nContent-Type: text/xml\r\nAuthorization: Bearer %s\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    short = {"MSH_BODY_GRACE": "0.3", "MSH_MESSAGE_LIMIT": str(LIMIT)}
+    with web_process(tmp_path_factory.mktemp("web"), **short) as port:
+        yield port
+
+
+@pytest.fixture
+def token(transactional_db: None) -> bytes:
+    """Of acme. Another one in each test: the process remembers whose the last one was."""
+    partner = Partner.objects.create(name="acme", uri="http://peer.example/ebxml/")
+    token = uuid.uuid4().hex
+    Credential.objects.create(partner=partner, sha256=digest_of(token))
+    return token.encode()
+
+
+def answer_to(web: int, token: bytes, rest: bytes) -> bytes:
+    """The first line of the answer."""
+    with closing(socket.create_connection(("127.0.0.1", web), timeout=30)) as client:
+        client.sendall(HEAD % token + rest)
+        return client.makefile("rb").readline().strip()
+
+
+def events() -> list[tuple[str, str, str, int]]:
+    rows = History.objects.filter(event="RequestRefused", subject="link", direction="in")
+    return list(rows.values_list("partner__name", "message_id", "detail", "times"))
+
+
+@pytest.mark.parametrize(
+    ("rest", "status", "words"),
+    [
+        (b"Content-Length: 100\r\n\r\nsome", 408, "4 bytes of the body arrived"),
+        (CHUNKED + b"4\r\nbody\r\n", 408, "4 bytes of the body arrived"),
+        (CHUNKED + b"4\r\nbody\r\nno number\r\n", 400, "after 4 bytes"),
+        (CHUNKED + b"%x\r\n%s\r\n" % (2 * LIMIT, b"x" * 2 * LIMIT), 413, f"{LIMIT} bytes"),
+        (b"Content-Length: %d\r\n\r\n" % (2 * LIMIT), 413, f"{LIMIT} bytes"),
+    ],
+)
+def test_body_that_is_refused_is_one_event(
+    web: int, token: bytes, rest: bytes, status: int, words: str
+) -> None:
+    assert str(status).encode() in answer_to(web, token, rest)
+
+    wait_until(events, what="the event")
+    (event,) = events()
+    assert event[0] == "acme"
+    assert event[2].startswith(f"{status}: ")
+    assert words in event[2]
+
+
+def test_repetitions_are_counted(web: int, token: bytes) -> None:
+    for _ in range(3):
+        answer_to(web, token, CHUNKED + b"no number\r\n")
+    wait_until(lambda: sum(times for *_, times in events()) == 3, what="three events")
+    assert len(events()) <= 2  # of two minutes at most
+
+
+def test_stranger_is_no_event(web: int, token: bytes) -> None:
+    answer_to(web, b"wrong", CHUNKED + b"no number\r\n")
+    answer_to(web, token, CHUNKED + b"no number\r\n")
+    wait_until(events, what="the event of the partner")
+    assert sum(times for *_, times in events()) == 1

@@ -2,17 +2,20 @@
 programs."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
 
+from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.operations import actions, change_link, link_actions
+from msh.flows.operations.inspection.trace import page_of_link
 from msh.flows.operations.operator_action import PlainLinkAction
-from msh.models import Incident, MaintenanceWindow, OutboundLink, Scope
+from msh.models import Direction, Incident, MaintenanceWindow, OutboundLink, Scope
 from msh.protocol.alerts.maintenance import WindowState
 from msh.store.history import Actor
 
@@ -29,6 +32,7 @@ from .documents import (
 from .framework.access import require_permissions
 from .framework.query import Form, PageQuery, moment, page, text, validated_query
 from .framework.view import ApiView
+from .messages import HistoryPage
 from .row_actions import Reason, RowActionView, documented, fresh
 
 
@@ -84,6 +88,34 @@ class LinksView(ApiView):
         if "state" in query:
             links = links.filter(state=query["state"])
         return Response(page(links, LINK, query))
+
+
+class LinkHistoryQuery(PageQuery):
+    direction = serializers.ChoiceField(Direction.values, required=False)
+
+
+class LinkHistoryView(ApiView):
+    scopes = {"GET": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="get_link_history",
+        parameters=[LinkHistoryQuery],
+        responses={200: HistoryPage, **schema.problems(400, 404)},
+    )
+    def get(self, request: Request, id: int) -> Response:  # noqa: A002
+        """What happened to the links with this partner, both directions, and what was refused of it
+        before it was a message. The history of each message has the rest.
+        """
+        require_permissions(request, "msh.view_outboundlink")
+        query = validated_query(request, LinkHistoryQuery)
+        link = OutboundLink.objects.filter(pk=id).first()
+        if link is None:
+            raise Http404(f"No link {id}.")
+        direction, after = query.get("direction", ""), query.get("after") or 0
+        found = page_of_link(
+            link.partner_id, direction=direction, after=after, limit=query["limit"]
+        )
+        return Response({"results": list(map(asdict, found.moments)), "next": found.next})
 
 
 class LinkActionView(RowActionView):

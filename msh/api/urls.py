@@ -64,6 +64,7 @@ urlpatterns = [
     path("v1/submissions-again", jobs.SubmitAgainView.as_view()),
     path("v1/resumptions", jobs.ResumeMessagesView.as_view()),
     path("v1/links", links.LinksView.as_view()),
+    path("v1/links/<int:id>/history", links.LinkHistoryView.as_view()),
     *(
         path(f"v1/links/<int:id>/{name}", view.as_view())
         for name, view in links.LINK_ACTIONS.items()

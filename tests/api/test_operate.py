@@ -1,11 +1,15 @@
 """`links` and `incidents`: the console's actions by its flows, permissions and audit."""
 
+import json
+
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 
 from msh.flows.operations import change_link
 from msh.models import History, Incident, OutboundLink
 from msh.store.history import Actor
+from msh.store.receiving.refusals import note_refused
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -38,6 +42,37 @@ def test_links_with_what_they_wait_for(token: Tokens) -> None:
     assert only == first
     page = operator.get("links", limit=1).json
     assert operator.get("links", after=page["next"]).json["results"] == [second]
+
+
+def test_history_of_a_link_has_what_was_refused_before_it_was_a_message(
+    token: Tokens, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the console's page and the command line: one list of both directions."""
+    world, other = make_world(), make_world()
+    change_link.open_links(world.there)
+    for _ in range(2):
+        note_refused(world.there.pk, "RequestRefused", "408: 4 bytes of the body arrived")
+    note_refused(other.there.pk, "RequestRefused", "400: unreadable")
+    change_link.suspend(world.there, Actor("ann", "maintenance"))
+    operator = token("operate", may=(LINK,))
+    path = f"links/{world.link.pk}/history"
+
+    refused, suspended = operator.get(path).json["results"]
+
+    assert (refused["event"], refused["times"]) == ("RequestRefused", 2)
+    assert refused["detail"] == "408: 4 bytes of the body arrived"
+    assert (suspended["direction"], suspended["actor"]) == ("out", "ann")
+    assert operator.get(path, direction="in").json["results"] == [refused]
+    first = operator.get(path, limit=1).json
+    assert first["results"] == [refused]
+    assert operator.get(path, after=first["next"]).json == {"results": [suspended], "next": None}
+    assert_problem(operator.get("links/999999/history"), 404)
+    assert_problem(token("operate").get(path), 403)
+    call_command("links", history=world.there.name, json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["event"] for row in rows] == [refused["event"], suspended["event"]]
+    with pytest.raises(CommandError, match="No partner is named 'nobody'"):
+        call_command("links", history="nobody")
 
 
 def test_incidents(token: Tokens) -> None:

@@ -79,6 +79,17 @@ def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: 
     return Page(_by_time([*map(_moment, found), *beside]), None)
 
 
+def page_of_link(partner_id: int, *, direction: str = "", after: int = 0, limit: int) -> Page:
+    """What happened to the links with a partner, in the order in which it was written: what their
+    pages in the console show. `direction`: "in", "out", or both if empty."""
+    rows = History.objects.filter(partner=partner_id, subject=History.Subject.LINK, pk__gt=after)
+    if direction:
+        rows = rows.filter(direction=direction)
+    found = list(rows.select_related("partner").order_by("pk")[: limit + 1])
+    more = len(found) > limit
+    return Page([_moment(row) for row in found[:limit]], found[limit - 1].pk if more else None)
+
+
 def whole_trace_of(message_id: str) -> Iterator[Moment]:
     after: int | None = 0
     while after is not None:

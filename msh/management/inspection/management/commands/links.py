@@ -1,10 +1,14 @@
 """`manage.py links`: every partner, both directions."""
 
-from collections.abc import Iterable
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.db.models import Count, Q
 
+from msh.flows.operations.inspection.trace import Moment, folded, page_of_link
 from msh.management.cli import MshCommand, Row
 from msh.models import Flight, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
@@ -12,16 +16,38 @@ from msh.protocol.lane import LaneState
 from partners.models import Partner
 
 COLUMNS = ("partner", "direction", "state", "late_ack", "next_number", "queued")
+MOMENT = [one.name for one in fields(Moment)]
 
 
 class Command(MshCommand):
     help = (
         "List links: partner, direction, state, whether the message it is suspended for was"
-        " acknowledged late, next number, messages queued."
+        " acknowledged late, next number, messages queued. With --history PARTNER: what happened to"
+        " the links with this partner, and what was refused of it before it was a message."
     )
 
-    def handle(self, *args: object, **options: object) -> None:
-        self.answer_rows(links(), COLUMNS)
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--history", metavar="PARTNER", help="of its links, oldest first")
+
+    def handle(self, *args: object, history: str | None = None, **options: object) -> None:
+        if history is None:
+            self.answer_rows(links(), COLUMNS)
+            return
+        partner = Partner.objects.filter(name=history).first()
+        if partner is None:
+            raise CommandError(f"No partner is named {history!r}.")
+        moments = _moments(partner.pk)
+        rows = moments if self.as_json else folded(moments)
+        self.answer_rows(map(asdict, rows), MOMENT)
+
+
+def _moments(partner_id: int) -> Iterator[Moment]:
+    after: int | None = 0
+    while after is not None:
+        page = page_of_link(partner_id, after=after, limit=1000)
+        yield from page.moments
+        after = page.next
 
 
 def links() -> Iterable[Row]:

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 
 import redis
@@ -26,10 +27,13 @@ from msh.models import ApiToken, Incident
 from msh.models.api_token import CLOSE
 from msh.protocol.kinds import IncidentKind
 from msh.store import capacity, server
+from msh.store.clock import read_clock
 
 PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
+CLOCKS_APART = timedelta(minutes=1)
+"""What no host that is kept in time reaches."""
 ASKED_EVERY = 1.0  # seconds between two looks into the database, by each process
 _OVERDUE = 5.0  # seconds without what happens every second
 _REMEMBERED = 86_400  # seconds
@@ -121,6 +125,7 @@ def _states_of_database() -> dict[str, str]:
         _states = {
             "database": database,
             "disk": _disk_state() if ok else "unknown",
+            "clock": _clock_state() if ok else "unknown",
             "retention": _retention_state() if ok else "unknown",
             "tokens": _token_state() if ok else "unknown",
             "snapshot": _snapshot_state() if ok else "unknown",
@@ -158,6 +163,16 @@ def _migration_state() -> str:
     executor = MigrationExecutor(connection)
     _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
     return "ok" if _migrated else "migrations missing"
+
+
+def _clock_state() -> str:
+    """Times that are due are by the database's clock alone; what people read, logs and signed
+    times are not."""
+    try:
+        apart = abs(read_clock() - timezone.now())
+    except DatabaseError:
+        return "unknown"
+    return "differs from that of the database" if apart > CLOCKS_APART else "ok"
 
 
 def _retention_state() -> str:

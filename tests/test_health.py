@@ -42,6 +42,7 @@ def test_ready_when_migrated_whether_swept_or_not() -> None:
         "database": "ok",
         "broker": "ok",
         "disk": "ok",
+        "clock": "ok",
         "retention": "ok",
         "tokens": "ok",
         "snapshot": "ok",
@@ -64,7 +65,7 @@ def test_broker_that_is_down_leaves_it_ready(settings: Any) -> None:
     report = {"ready": True, "database": "ok", "broker": "unreachable", "sweep": "unknown"}
     assert answer() == (
         http.HTTPStatus.OK,
-        report | {"disk": "ok", "retention": "ok", "tokens": "ok", "snapshot": "ok"},
+        report | {"disk": "ok", "clock": "ok", "retention": "ok", "tokens": "ok", "snapshot": "ok"},
     )
 
 

@@ -45,6 +45,7 @@ NEEDS = [
     ("POST", "conversations/in/1/start-order", "operate"),
     ("POST", "links/1/plan-maintenance", "operate"),
     ("GET", "links/1/queue", "operate"),
+    ("GET", "links/1/history", "operate"),
     ("POST", "links/1/cancel-queue", "operate"),
     ("GET", "maintenance", "operate"),
     ("POST", "maintenance/1/end", "operate"),

@@ -121,6 +121,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "send_link_now": {"id": waiting.link.pk},
             "resolve_incident": {"id": incident.pk},
             "get_queue": {"id": suspended.link.pk},
+            "get_link_history": {"id": suspended.link.pk},
             "cancel_queue": {"id": suspended.link.pk},
             "plan_maintenance": {"id": world.link.pk},
             "take_back_refusal": {"id": kept_refusal().pk},

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from msh.flows.errors import Proposal
 from msh.flows.operations.four_eyes.guard import allowed
-from msh.models import PruneRun
+from msh.models import InboundState, PruneRun
 from msh.protocol.four_eyes import Act, Verb
 from msh.store.clock import read_clock
 from msh.store.history import Actor
@@ -211,6 +211,31 @@ def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> 
 def prunable() -> dict[str, int]:
     kept = retention()
     return {kind: removal.count(statement, kept) for kind, statement in _kinds().items()}
+
+
+def unfinished() -> list[str]:
+    """What is old enough and stays because it has not ended, and what would end it: sentences."""
+    to_partners, received = removal.unfinished(retention())
+    return [
+        *(
+            f"{count} messages to partners stay, {state}: resume their links, or cancel them."
+            for state, count in to_partners.items()
+        ),
+        *(
+            f"{count} received messages stay, {state}: {_ENDS.get(state, _DECIDE)}."
+            for state, count in received.items()
+        ),
+    ]
+
+
+_DECIDE = "have their consumer take them, or mark their deliveries as completed or rejected"
+_FORWARD = "resume the links to the next MSH, or cancel what was sent on"
+_ENDS: Mapping[str, str] = {
+    InboundState.ROUTED: _FORWARD,
+    InboundState.WITHHELD: _FORWARD,
+    InboundState.FORWARDING: _FORWARD,
+    InboundState.HELD: "skip the message that their conversation waits for, or drop them",
+}
 
 
 def _kinds() -> Mapping[str, Removal]:

@@ -14,6 +14,7 @@ from msh.flows.operations.prune import (
     kept_longer,
     prunable,
     prune_by_hand,
+    unfinished,
 )
 from msh.management.actions import actor_of, add_alone, add_reason
 from msh.management.cli import MshCommand
@@ -53,7 +54,7 @@ class Command(MshCommand):
             raise CommandError(str(refused)) from None
         verb = "would be removed" if dry_run else "removed"
         lines = [f"{count} {kind} {verb}" for kind, count in counts.items()]
-        for why in kept_longer().values():
+        for why in (*kept_longer().values(), *unfinished()):
             self.stderr.write(why)
         self.answer(counts, "\n".join(lines))
 

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from axes.models import AccessAttempt
 from django.contrib.sessions.models import Session
+from django.db.models import Count
 from django.db.models.functions import Now
 
-from msh.models import PruneRun
+from msh.models import InboundMessage, OutboundMessage, PruneRun
 from msh.store.engine import USE_INDEX_ORDER, Key, Statement, Write, run
 
 from . import retention_sql
@@ -55,6 +56,20 @@ class Batch:
 def count(removal: Removal, kept: Retention) -> int:
     ((row,),) = run(retention_sql.count(removal)(age=kept.of(removal)))
     return row.rows
+
+
+def unfinished(kept: Retention) -> tuple[dict[str, int], dict[str, int]]:
+    """How many messages are older than is kept and stay, because they have not ended: by state,
+    those to partners and those that were received."""
+    sent = OutboundMessage.objects.filter(completed_at=None, submitted_at__lt=Now() - kept.messages)
+    received = InboundMessage.objects.filter(
+        delivered_at=None, received_at__lt=Now() - kept.messages
+    )
+    to_partners, of_partners = (
+        dict(rows.order_by("state").values_list("state").annotate(n=Count("pk")))
+        for rows in (sent, received)
+    )
+    return to_partners, of_partners
 
 
 def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:

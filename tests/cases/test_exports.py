@@ -65,7 +65,6 @@ def begun(web: int, client: Client, form: str) -> socket.socket:
         "Connection: close\r\n\r\n"
     )
     asking = socket.create_connection(("127.0.0.1", web), timeout=60)
-    asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     asking.sendall(head.encode() + body)
     return asking
 

@@ -1,7 +1,7 @@
 """The time zone of the user: pages show their times in it, and read what is typed in it."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -117,13 +117,15 @@ class LocalTimeField(forms.DateTimeField):
 
     def to_python(self, value: Any) -> datetime | None:
         try:
-            return super().to_python(value)
+            at: datetime | None = super().to_python(value)
         except ValidationError as refused:
             if getattr(refused, "code", "") != "ambiguous_timezone":
                 raise
             params: Any = refused.params
             why = why_not_a_time(params["datetime"])
             raise ValidationError(why, code="ambiguous_timezone") from None
+        # In a zone, two hours more are those of the clock on the wall, also over a change of it.
+        return at.astimezone(UTC) if at else None
 
 
 def written(at: datetime) -> str:

@@ -224,7 +224,7 @@ def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: i
 
 
 @pytest.mark.parametrize(
-    ("back", "state"), [(86_370, LaneState.TRANSIENT), (86_371, LaneState.IDLE)]
+    ("back", "state"), [(604_770, LaneState.TRANSIENT), (604_771, LaneState.IDLE)]
 )
 def test_wait_of_an_empty_lane_is_bounded(back: float, state: LaneState) -> None:
     worker = Worker()

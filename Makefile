@@ -37,7 +37,8 @@ help:
 	@echo 'make coverage     every branch of the protocol and the wire format is tested'
 	@echo 'make coverage-all  the whole suite: at least 90 % of everything else, of each package'
 	@echo 'make conformance  which tests prove each requirement, var/conformance.json'
-	@echo 'make mutants      change the product in one place at a time, and check that a test fails'
+	@echo 'make mutants      change the product in one place at a time, and check that a test fails; hours'
+	@echo '                  ARGS=kept, ARGS=msh/protocol/lane.py or ARGS=msh/store/sending: a part of them'
 	@echo 'make bench        how fast, next to bare PostgreSQL, var/bench.json'
 	@echo 'make bench-long   the same for what takes long: growth, many partners, memory over an hour, TLS'
 	@echo 'make bench-work   commits, statements, rows and bytes of one message, var/work.json'
@@ -86,7 +87,7 @@ migrations: $(VENV)/ready-to-test
 conformance: $(VENV)/ready-to-test browser hosts
 	$(PY) -m pytest -c pyproject.toml -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)
 
-mutants: $(VENV)/ready-to-test
+mutants: $(VENV)/ready-to-mutate
 	$(PY) -m tests.mutants $(ARGS)
 
 # Measured by tests/measuring.py; var has a file of data for each process that ran tests.
@@ -239,10 +240,14 @@ $(VENV)/ready-to-test: $(VENV)/ready-to-run
 	$(call install,embedded spark sso otel test dev)
 	@touch $@
 
+$(VENV)/ready-to-mutate: $(VENV)/ready-to-test
+	$(call install,embedded spark sso otel test dev mutants)
+	@touch $@
+
 # Everything in one go, as .ci/run needs it.
 $(VENV)/ready-for-all: pyproject.toml constraints.txt | $(PY)
-	$(call install,embedded spark sso otel test dev docs)
-	@touch $(foreach what,run spark document test,$(VENV)/ready-to-$(what)) $@
+	$(call install,embedded spark sso otel test dev docs mutants)
+	@touch $(foreach what,run spark document test mutate,$(VENV)/ready-to-$(what)) $@
 
 $(PY):
 	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' >/dev/null 2>&1 || { echo \

@@ -2,7 +2,7 @@
 
 Two of them are met so seldom that a search of seconds does not find them: they are searched for
 where MSH_EXAMPLES is set, in as many walks. In the suite the tables that are written by hand catch
-them (tests/mutants/flight.toml).
+them.
 """
 
 import os

@@ -88,9 +88,10 @@ def end(
 
 def leave(delivery: int, consumers: Consumers) -> None:
     with transaction.atomic():
-        (handover,) = deliveries.lock([delivery], consumers, wait=True)
-        if handover.value.due is not None:
-            handover.step(OutcomeKept())
+        # None if it was removed meanwhile.
+        for handover in deliveries.lock([delivery], consumers, wait=True):
+            if handover.value.due is not None:
+                handover.step(OutcomeKept())
 
 
 def _read_job(handover: HeldDelivery, posted: Posted) -> Job:

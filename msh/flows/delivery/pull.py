@@ -56,7 +56,11 @@ def take(consumer: Consumer, limit: int) -> list[Taken]:
                 held.append(handover)
         taken = [one for one in held if deliveries.begin(one)]
     messages = InboundMessage.objects.in_bulk([one.message_key for one in taken])
-    return [Taken(one.key, one.attempt, messages[one.message_key], one.is_replay) for one in taken]
+    return [
+        Taken(one.key, one.attempt, message, one.is_replay)
+        for one in taken
+        if (message := messages.get(one.message_key))  # else it was removed meanwhile
+    ]
 
 
 def settle(

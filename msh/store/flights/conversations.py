@@ -17,7 +17,7 @@ from msh.protocol.flight.numbering import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.store import history, incidents
-from msh.store.clock import CLOCK
+from msh.store.clock import read_clock
 from msh.store.engine import USE_INDEX_ORDER, Call, run, run_all
 from msh.store.history import SYSTEM, Actor
 from partners.models import Agreement
@@ -150,11 +150,10 @@ def change_conversation(
     if not rows:
         return False
     held = _locked(rows[0])
-    (counted,), (clock,) = run(conversation_sql.COUNT_OUTSTANDING(id=held.row.id), CLOCK())
-    event = event_of(counted.messages)
+    event = event_of(count_outstanding(held.row.id))
     after = numbering.step(held.numbering, event)
     why = f"the next number is {after.next_number}"
-    calls = held.step(event, after, why, actor, clock.now)
+    calls = held.step(event, after, why, actor, read_clock())
     run_all([held.written(), *calls])
     return True
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
+from msh.models import OutboundLink
 from msh.models.history import SYSTEM
 from msh.protocol import effects as do
 from msh.protocol import sender
@@ -84,7 +85,7 @@ class OutboundLinks:
         return cls(now, locked)
 
     def _add_key(self, partner_id: int, message: SentMessage) -> None:
-        locked = self._locked[partner_id]
+        locked = self._held(partner_id)
         locked.keys[message.message_id] = message.id
         if message.forwards_id:
             locked.forwards[message.message_id] = message.forwards_id
@@ -95,31 +96,39 @@ class OutboundLinks:
     def __iter__(self) -> Iterator[int]:
         return iter(tuple(self._locked))
 
+    def _held(self, partner_id: int) -> Locked:
+        locked = self._locked.get(partner_id)
+        if locked is None:  # its partner was deleted after somebody had read the link
+            raise OutboundLink.DoesNotExist(f"Partner {partner_id} has no link any more.")
+        return locked
+
     def lane(self, partner_id: int) -> Lane:
-        return self._locked[partner_id].lane
+        """As all that is asked of a link, it raises OutboundLink.DoesNotExist for one that is not
+        there."""
+        return self._held(partner_id).lane
 
     def row(self, partner_id: int) -> LinkRow:
         """As it was read."""
-        return self._locked[partner_id].row
+        return self._held(partner_id).row
 
     def state(self, partner_id: int) -> link_sql.LinkState:
-        return link_state(self._locked[partner_id])
+        return link_state(self._held(partner_id))
 
     def in_flight_id(self, partner_id: int) -> int:
-        locked = self._locked[partner_id]
+        locked = self._held(partner_id)
         return locked.keys[locked.lane.flying.message_id]
 
     def size(self, partner_id: int) -> int:
         """Bytes of payload of the message in flight, if it is the one that was read."""
-        return self._locked[partner_id].row.size or 0
+        return self._held(partner_id).row.size or 0
 
     def suspended(self, partner_id: int) -> tuple[datetime | None, str, str]:
-        row = self._locked[partner_id].row
+        row = self._held(partner_id).row
         return row.suspended_since, row.suspended_for, row.suspended_detail
 
     def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
-        locked = self._locked[partner_id]
+        locked = self._held(partner_id)
         before = locked.lane
         after, effects = sender.step(before, event, now=self.now)
         locked.lane = after
@@ -134,7 +143,7 @@ class OutboundLinks:
         return after
 
     def start_next(self, partner_id: int) -> None:
-        locked = self._locked[partner_id]
+        locked = self._held(partner_id)
         if locked.head is None:
             return
         head_id, polled = locked.head
@@ -145,7 +154,7 @@ class OutboundLinks:
 
     def touch(self, partner_id: int) -> None:
         """Write the link although it is the same: who has read its queue has to read it again."""
-        self._locked[partner_id].changed = True
+        self._held(partner_id).changed = True
 
     def record(
         self,

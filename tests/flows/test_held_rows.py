@@ -11,7 +11,7 @@ from django.db import transaction
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.sending import promised as promises
 from msh.flows.sending.sending_loop import SendingLoop
-from msh.models import Attempt, OutboundLink, OutboundMessage
+from msh.models import Attempt, Flight, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
@@ -19,6 +19,7 @@ from tests.sessions import beside, in_another_session, somebody_waits_for_us
 from tests.waiting import wait_until
 
 from .byhand import KeepingCarrier, hold_no_longer
+from .flying import Sky, make_sky
 from .wake_ups.conftest import PROMISED, SENT, promised, state_of
 from .world import World, make_world
 
@@ -65,9 +66,62 @@ def round_without_waiting(loop: SendingLoop, names: Names) -> None:
         doing.result()
 
 
+def ended_flight(loop: SendingLoop) -> Sky:
+    """Its message was sent; the outcome is not recorded."""
+    sky = make_sky()
+    sky.submit()
+    loop.round(EVERYTHING)
+    for job in sent_by(loop):
+        loop.take(Finished(job, FAILED))
+    return sky
+
+
+@pytest.mark.parametrize("polls", [False, True], ids=["named", "polled"])
+def test_the_link_of_flights_that_somebody_holds_keeps_no_other_waiting(
+    loop: SendingLoop, polls: bool
+) -> None:
+    held = ended_flight(loop)
+    other = make_sky()
+    message = other.submit()
+    names = Names(flights=frozenset({held.partner.pk, other.partner.pk}))
+
+    with holding(OutboundLink.objects.filter(pk=held.link.pk)):
+        round_without_waiting(loop, EVERYTHING if polls else names)
+        (job,) = sent_by(loop)
+        assert job.key.message_id == message.message_id  # type: ignore[attr-defined]
+        assert loop.is_busy()
+
+    assert Attempt.objects.get(message__link=held.link).outcome == ""
+    release_all(loop)
+    loop.round(NOTHING)
+    assert Attempt.objects.get(message__link=held.link).outcome == "failed"
+    assert OutboundLink.objects.get(pk=held.link.pk).failures == 1
+
+
+def test_a_flight_that_somebody_holds_stops_one_round_briefly(
+    loop: SendingLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = ended_flight(loop)
+    caplog.set_level(logging.WARNING)
+    with holding(Flight.objects.filter(link=held.link)):
+        with beside(lambda: loop.round(NOTHING)) as doing:
+            doing.result(timeout=60)
+        assert "repeated one by one" in caplog.text
+        caplog.clear()
+        in_another_session(lambda: make_sky().submit())
+        round_without_waiting(loop, EVERYTHING)
+        assert caplog.text == ""
+    assert len(sent_by(loop)) == 1
+
+    release_all(loop)
+    loop.round(NOTHING)
+    assert Attempt.objects.get(message__link=held.link).outcome == "failed"
+
+
 def release_all(loop: SendingLoop) -> None:
     """The time is over for which the loop leaves alone what it could not have."""
     hold_no_longer(loop)
+    loop._landed_later = [(0.0, one) for _, one in loop._landed_later]
     loop._resting.clear()
 
 

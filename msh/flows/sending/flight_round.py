@@ -19,7 +19,7 @@ from msh.store.flights import polling
 from msh.store.flights.flights import Flights
 from msh.store.flights.isolation import isolate_flight
 from msh.store.sending.isolation import describe
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Places, wait_briefly
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
 from msh.transport.job import Job
@@ -34,10 +34,10 @@ def work(
     served: Served,
     *,
     everything: bool,
-) -> bool:
+) -> tuple[bool, set[int]]:
     """Record how attempts ended, end waits, claim copies and submit them. `named`: partners to whom
-    something may be ready; `everything`: whoever has something. True if there was something to do.
-    `served` hears of partners who have messages under way.
+    something may be ready; `everything`: whoever has something. Whether there was something to do,
+    and the partners whose link others hold. `served` hears of partners who have messages under way.
 
     What is recorded is taken from `landed`, and nothing else: the rest is for a later round. Raises
     what says that the database is gone.
@@ -56,8 +56,8 @@ def work(
         if capacity.is_gone(error):
             raise
         logger.warning("a round of flights is repeated one by one: %s", describe(error))
-        return _one_by_one(carrier, known, landed)
-    _forget(landed, [one for one, _ in known])
+        return _one_by_one(carrier, known, landed), set()
+    _forget(landed, [one for one, of in known if of.copy.partner_id not in flights.missed])
     if known:
         reach(CrashPoint.OUTCOME_AFTER_COMMIT)
     if jobs:
@@ -67,13 +67,14 @@ def work(
     now = time.monotonic()
     for partner_id, messages in flights.under_way():
         served.note(partner_id, now, messages)
-    return bool(known or jobs)
+    return bool(known or jobs), flights.missed
 
 
 def round_of(
     carrier: Carrying, ended: Sequence[Ended], named: Iterable[int], *, everything: bool
 ) -> tuple[Flights, list[Job]]:
-    """In the caller's transaction, which writes what is returned."""
+    """In the caller's transaction, which writes what is returned. What has ended with a partner
+    that is `missed` is not recorded."""
     budget = SendBudget(carrier)
     places = Places(AT_ONCE_PER_PARTNER, carrier.free_in_all(), (), budget.for_large)
     flights = polling.lock_flights(
@@ -83,7 +84,7 @@ def round_of(
         longest_attempt=fly.longest_attempt(),
         everything=everything,
     )
-    fly.record(flights, ended)
+    fly.record(flights, [one for one in ended if one.copy.partner_id not in flights.missed])
     fly.end_waits(flights)
     return flights, fly.jobs_of(flights, fly.claim(flights, budget))
 
@@ -108,10 +109,15 @@ def _one_by_one(
             raise
         logger.exception("polling for flights failed")
         return recorded
+    held: set[int] = set()
     for each in candidates:
+        if each.partner_id in held:
+            continue
         jobs: list[Job] = []
         hold = partial(isolate_flight, each.key, each.message_id, each.partner_id)
-        if _done(partial(_claim_one, each.partner_id, each.key, budget, jobs), hold) and jobs:
+        if not _done(partial(_claim_one, each.partner_id, each.key, budget, jobs), hold):
+            held.add(each.partner_id)  # each of its flights would wait for the same lock
+        elif jobs:
             carrier.submit(jobs)
     return True
 
@@ -160,6 +166,7 @@ def _done(act: Callable[[], None], isolate: Callable[[str], None]) -> bool:
     """False if it is to be done again. Raises only what says that the database is gone."""
     try:
         with transaction.atomic():
+            wait_briefly()
             act()
     except Exception as error:
         if capacity.is_gone(error):

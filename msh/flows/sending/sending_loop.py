@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 LEASES_EVERY = 1.0  # seconds
 LANDED_AGAIN = 5.0
-"""Seconds after which a round looks again at what it could not record, most likely for a lock: it
-has waited for that lock, and the others with it."""
+"""Seconds after which a round looks again at what it could not record for an error, most likely of
+a lock: it has waited for that lock, and the others with it."""
 
 
 class SendingLoop(WorkerLoop):
@@ -123,11 +123,14 @@ class SendingLoop(WorkerLoop):
         self._landed_later = [each for each in self._landed_later if each[0] > now]
         if not (self._landed or names.flights or everything):
             return done
-        worked = flight_round.work(
+        worked, held = flight_round.work(
             self.carrier, self._landed, names.flights, self._served, everything=everything
         )
-        again_at = time.monotonic() + LANDED_AGAIN
-        self._landed_later += [(again_at, one) for one in self._landed]
+        now = time.monotonic()
+        self._landed_later += [
+            (now + (PAUSE if one.job.partner_id in held else LANDED_AGAIN), one)
+            for one in self._landed
+        ]
         self._landed = []
         return done or worked
 

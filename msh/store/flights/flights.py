@@ -55,6 +55,8 @@ class Flights:
     """Partners to whom something may be sent now."""
     notifies: bool = False
     """There is an event for a From-Party."""
+    missed: set[int] = field(default_factory=set)
+    """Partners whose attempts have ended and whose gate others hold: for a later round."""
 
     @classmethod
     def of(

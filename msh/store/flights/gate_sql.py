@@ -24,6 +24,10 @@ LOCK_FREE_GATES = Statement(
     HeldGate,
 )
 
+FIND_GATES = Statement(
+    "SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)", HeldGate
+)
+
 # Links with ready flights, with new ones that are sent in order, and with conversations of which a
 # message may start are read by leaps from one to the next, so that a long queue of one of them
 # costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from msh.store.engine import USE_INDEX_ORDER, Call, run
+from msh.store.sending import link_sql
 from msh.store.sending.polling import Places
 
 from . import conversation_sql, flight_sql, gate_sql
@@ -25,16 +26,18 @@ def lock_flights(
     longest_attempt: float,
     everything: bool,
 ) -> Flights:
-    """The gates of the partners whose attempts have `ended` (waited for), of the `named` ones, and
-    with `everything` of all that have something to do; and the flights of these. `ended`: partner
-    and row id of each message. `longest_attempt` in seconds. Raises UnreadableTermsError."""
+    """The gates of the partners whose attempts have `ended`, of the `named` ones, and with
+    `everything` of all that have something to do; and the flights of these. What others hold is
+    passed over, and the rest of the transaction waits briefly. `ended`: partner and row id of each
+    message. `longest_attempt` in seconds. Raises UnreadableTermsError."""
     partners = {partner_id for partner_id, _ in ended}
-    held = _lock_gates(partners, set(named) - partners, places, everything=everything)
+    free = _lock_gates(partners.union(named), places, everything=everything)
+    held, missed = list(free), _missed(partners.difference(free.values()))
     if not held:
-        return Flights()
+        return Flights(missed=missed)
     gates, landed, timed, ready = run(
         gate_sql.LOAD_GATES(link_ids=held),
-        flight_sql.LOCK_ENDED(keys=[key for _, key in ended]),
+        flight_sql.LOCK_ENDED(keys=[key for partner_id, key in ended if partner_id not in missed]),
         flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
         flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
     )
@@ -43,6 +46,7 @@ def lock_flights(
     rows = (*landed, *timed, *ready, *heads)
     flights = Flights.of(gates, rows, longest_attempt, places.of_partner)
     flights.transmits.update(in_order[link_id] for link_id in more)
+    flights.missed = missed
     return flights
 
 
@@ -63,19 +67,22 @@ def _lock_heads(link_ids: Collection[int], of_partner: int) -> tuple[list[Flight
     return heads, {link_id for link_id in counts if counts[link_id] >= SORTED_AT_ONCE}
 
 
-def _lock_gates(
-    ended: Collection[int], named: Collection[int], places: Places, *, everything: bool
-) -> list[int]:
-    """The ids of the links that are locked now."""
-    calls: list[Call[HeldGate]] = [
-        gate_sql.LOCK_GATES(partner_ids=list(ended)),
-        gate_sql.LOCK_FREE_GATES(partner_ids=list(named)),
-    ]
+def _lock_gates(partners: Collection[int], places: Places, *, everything: bool) -> dict[int, int]:
+    """The links that are locked now: the partner of each, by row id."""
+    calls: list[Call[HeldGate]] = [gate_sql.LOCK_FREE_GATES(partner_ids=list(partners))]
     if everything:
         full = list(places.full)
         calls.append(gate_sql.LOCK_BUSY_GATES(full=full, limit=places.limit))
-    _, *found = run(USE_INDEX_ORDER(), *calls)
-    return sorted({row.id for rows in found for row in rows})
+    _, *found = run(link_sql.BEGIN_POLL(), *calls)
+    return dict(sorted((row.id, row.partner_id) for rows in found for row in rows))
+
+
+def _missed(partners: Collection[int]) -> set[int]:
+    """Those that have a link: others hold it. Without one there is nothing to record."""
+    if not partners:
+        return set()
+    (rows,) = run(gate_sql.FIND_GATES(partner_ids=list(partners)))
+    return {row.partner_id for row in rows}
 
 
 def load_copies(keys: Collection[int]) -> list[FlyingCopy]:

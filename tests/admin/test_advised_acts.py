@@ -21,16 +21,25 @@ from msh.flows.operations.inspection.causes import CAUSES, cause_of
 from msh.flows.operations.inspection.ways import Standing, words_of
 from msh.flows.operations.inspection.why_not_sent import advised
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import Flight, Incident, OutboundConversation, OutboundLink, OutboundMessage
+from msh.models import (
+    Flight,
+    InboundConversation,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+    OutboundMessage,
+)
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from partners.models import Partner
 from tests.admin.conftest import late_world, suspended_world, url, use, waiting_world
 from tests.admin.incidents.test_first_step import opened
 from tests.admin.links.test_conversation import stop
 from tests.admin.many import standing_deliveries
 from tests.admin.messages.test_submit_again import failed, failed_best_effort
-from tests.endpoint.ebms2 import kept_refusal
+from tests.endpoint.ebms2 import agree, kept_refusal
+from tests.flows.conversations_in.conversation import take
 from tests.flows.flying import Sky, make_sky, sky_of_five
 from tests.flows.world import make_world
 
@@ -137,6 +146,18 @@ def _delivery(state: str, kind: IncidentKind) -> Callable[[], Rows]:
     return build
 
 
+def _received(kind: IncidentKind) -> Rows:
+    return [opened(make_sky().partner, "in", kind, "m7")]
+
+
+def _missing() -> Rows:
+    """A conversation that lacks a number, with the incident."""
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    take(agree(partner, ordered=True), 0, 2)
+    kind = IncidentKind.PREDECESSOR_MISSING
+    return [*InboundConversation.objects.all(), opened(partner, "in", kind)]
+
+
 SITUATIONS: dict[str, Callable[[], Rows]] = {
     "draft": _draft,
     "suspended by an operator": _suspended(OPERATOR),
@@ -164,6 +185,9 @@ SITUATIONS: dict[str, Callable[[], Rows]] = {
     "in doubt": _delivery("in_doubt", IncidentKind.DELIVERY_IN_DOUBT),
     "rejected": _delivery("rejected", IncidentKind.DELIVERY_REJECTED),
     "refused": lambda: [kept_refusal()],
+    "id reused": lambda: _received(IncidentKind.MESSAGE_ID_REUSED),
+    "order restarted": lambda: _received(IncidentKind.ORDER_RESTARTED),
+    "missing": _missing,
 }  # fmt: skip
 ROLES = ("Viewer", "Operator", "Supervisor", "Administrator")
 
@@ -200,7 +224,8 @@ def offered(request: Any, row: Model) -> tuple[list[OperatorAction], str]:
 
 
 def _on_conversations(request: Any, incident: Incident) -> list[OperatorAction]:
-    found = OutboundConversation.objects.waiting().filter(link__partner=incident.partner_id)
+    model: Any = OutboundConversation if incident.direction == "out" else InboundConversation
+    found = model.objects.waiting().filter(link__partner=incident.partner_id)
     return [act for row in found for act in offered(request, row)[0]]
 
 
@@ -248,6 +273,20 @@ def test_no_advice_names_an_act_in_words_of_its_own(standing: Standing) -> None:
         without = re.sub("\ue000[^\ue002]*\ue002", "", cause.text)
         assert not FREE.search(without.lower()), cause.text
         assert "{" not in cause.advice
+
+
+BY_ITSELF = (
+    *("resolved automatically", "resolves the incident", "forwarded automatically"),
+    "must send them",
+)
+"""What is said where nobody needs to act here."""
+
+
+@pytest.mark.parametrize("kind", list(IncidentKind))
+def test_each_cause_names_an_act_or_says_that_it_ends_by_itself(kind: IncidentKind) -> None:
+    cause = CAUSES[kind]
+    texts = [cause.of(standing).text for standing in Standing]
+    assert any("\ue000" in one or any(end in one for end in BY_ITSELF) for one in texts)
 
 
 def test_an_advice_is_words_on_the_page_and_entries_for_the_test(client: Client) -> None:

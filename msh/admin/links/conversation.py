@@ -11,6 +11,9 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin
+from msh.flows.operations.inspection.acts import acts_of
+from msh.flows.operations.inspection.ways import words_of
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import InboundConversation, InboundMessage, Incident, OutboundConversation
 from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
@@ -45,6 +48,13 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     def sentence(self, row: AnyConversation) -> str:
         raise NotImplementedError
 
+    def advice(self, row: AnyConversation) -> str:
+        """With marks of the actions that it names; empty if it does not stand still."""
+        raise NotImplementedError
+
+    def advised(self, row: AnyConversation) -> Sequence[OperatorAction]:
+        return acts_of(self.advice(row))
+
     def numbers(self, row: AnyConversation) -> str:
         """The last number that is settled, the next one, and those in between, as sentences."""
         raise NotImplementedError
@@ -67,7 +77,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         of_kind = Incident.objects.filter(partner=row.link.partner_id, kind=self.incident)
         incident = of_kind.filter(resolved_at=None).first()
         return {
-            "sentence": self.sentence(row),
+            "sentence": f"{self.sentence(row)} {words_of(self.advice(row))}".rstrip(),
             "numbers": self.numbers(row),
             "waits": self.waits(row),
             "incident": markup.page_url(incident) if incident else "",

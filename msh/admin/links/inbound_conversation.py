@@ -15,6 +15,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_time
 from msh.admin.messages.history import history_of_link
+from msh.flows.operations.inspection.ways import Standing, filled
 from msh.models import (
     Delivery,
     Direction,
@@ -59,6 +60,14 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
         if value.next_number is None:
             return "None of its messages was delivered yet. It begins with number 0 and Reset."
         return f"Its messages are in order. Number {value.lacks} comes next."
+
+    def advice(self, row: Any) -> str:
+        if not row.held_numbers:
+            return ""
+        return filled(
+            "Ask the partner for it. If it will never arrive, {skip_missing}, or {drop_held}.",
+            Standing.LINK,
+        )
 
     def numbers(self, row: Any) -> str:
         value, of_it = value_of(row), _in_order(row)

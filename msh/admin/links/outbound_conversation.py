@@ -1,6 +1,6 @@
 """Conversations that are sent in order, and what stops them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -15,13 +15,11 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import Table
 from msh.admin.messages.history import history_of_link
-from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.standing import (
     standing_of_broken,
     standing_of_message,
 )
-from msh.flows.operations.inspection.ways import filled, words_of
-from msh.flows.operations.operator_action import OperatorAction
+from msh.flows.operations.inspection.ways import filled
 from msh.models import (
     Direction,
     Flight,
@@ -66,9 +64,19 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
             )
         return _STATES[NumberingState(row.state)].format(number=row.next_number)
 
-    def page_context(self, request: HttpRequest, row: OutboundConversation) -> dict[str, object]:
-        sentence = f"{self.sentence(row)} {words_of(_advice(row))}".rstrip()
-        return super().page_context(request, row) | {"sentence": sentence}
+    def advice(self, row: OutboundConversation) -> str:
+        stopping = None if row.broken else _stopping(row).first()
+        if stopping is not None:
+            standing = standing_of_message(stopping, timezone.now())
+        elif row.broken:
+            standing = standing_of_broken(row)
+        else:
+            return ""
+        return filled(
+            "{Again}. Or {cancel}. After a message of it was cancelled, it can be restarted when"
+            " all that was sent of it is acknowledged or cancelled. {Restart}.",
+            standing,
+        )
 
     def offers(
         self,
@@ -85,9 +93,6 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
         of_message = page.offers(request, stopping)
         wanted = self.advised(row)
         return [*(one for one in of_message if one.action.action in wanted), *offers]
-
-    def advised(self, row: OutboundConversation) -> Sequence[OperatorAction]:
-        return acts_of(_advice(row))
 
     def numbers(self, row: OutboundConversation) -> str:
         of_it = _messages(row).in_conversation(row.conversation_id).filter(agreement=row.agreement)
@@ -123,22 +128,6 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
     @display(description="Next number")
     def next_message(self, row: OutboundConversation) -> str:
         return f"{row.next_number} with Reset" if row.resets else str(row.next_number)
-
-
-def _advice(row: OutboundConversation) -> str:
-    """With marks of the actions that it names; empty if it does not stand still."""
-    stopping = None if row.broken else _stopping(row).first()
-    if stopping is not None:
-        standing = standing_of_message(stopping, timezone.now())
-    elif row.broken:
-        standing = standing_of_broken(row)
-    else:
-        return ""
-    return filled(
-        "{Again}. Or {cancel}. After a message of it was cancelled, it can be restarted when all"
-        " that was sent of it is acknowledged or cancelled. {Restart}.",
-        standing,
-    )
 
 
 def stopped_by(row: OutboundConversation) -> str:

@@ -93,18 +93,21 @@ CAUSES: dict[str, Cause] = {
     ),
     IncidentKind.SEQUENCE_STALE: Cause(
         "An unknown message arrived with an old number",
-        "It was not stored. Compare our last number and MessageId with the partner's counter.",
+        "It was not stored. Compare our last number and MessageId with the partner's counter."
+        " The incident is resolved automatically when messages are accepted again.",
         "conflict",
     ),
     IncidentKind.SEQUENCE_CONFLICT: Cause(
         "A different message arrived with the last accepted number",
         "It was not stored. The partner may have been restored from a backup: compare its counter"
-        " with our last number and MessageId.",
+        " with our last number and MessageId. The incident is resolved automatically when messages"
+        " are accepted again.",
         "conflict",
     ),
     IncidentKind.MESSAGE_ID_REUSED: Cause(
         "A known MessageId arrived with different content",
-        "It was not stored. The partner must send the changed message with a new MessageId.",
+        "It was not stored. The partner must send the changed message with a new MessageId. Ask"
+        " its operator to do that, or to cancel the message. Then {resolve}.",
         "conflict",
     ),
     IncidentKind.RESET_HELD: Cause(
@@ -241,7 +244,7 @@ CAUSES: dict[str, Cause] = {
     IncidentKind.ORDER_RESTARTED: Cause(
         "The partner restarted the numbers of a conversation",
         "Nothing was waiting, so the message was delivered. If you did not expect this, ask the"
-        " partner why.",
+        " partner why. Then {resolve}.",
         "conversation",
     ),
 }

@@ -94,7 +94,8 @@ class AttemptResult:
     `body_sent` is False only where it is certain that no byte of the body left us (D18).
     `external_id` is what a consumer's system calls the message, if its answer says so. `answer` is
     Content-Type and bytes of the answer, if they were asked for (`Job.answer_limit`) and fit.
-    `code` is what refusals of one cause have in common, beside the status.
+    `code` is what refusals of one cause have in common, beside the status. `status_line` is what
+    `detail` says of the status, without the words of the answer.
     """
 
     outcome: AttemptOutcome
@@ -105,3 +106,4 @@ class AttemptResult:
     external_id: str = ""
     answer: tuple[str, bytes] | None = None
     code: str = ""
+    status_line: str = ""

@@ -251,10 +251,12 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     detail += _moved_to(response)
     if reason == response.reason:
         reason = ""
+    line = one_line(detail, DETAIL_LIMIT)
     return AttemptResult(
         outcome_of(response.status),
         status=response.status,
-        detail=one_line(f"{detail}: {reason}" if reason else detail, DETAIL_LIMIT),
+        status_line=line,
+        detail=one_line(f"{line}: {reason}", DETAIL_LIMIT) if reason else line,
         retry_after=wait,
         external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
     )

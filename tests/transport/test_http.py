@@ -32,7 +32,10 @@ def test_a_job_is_one_post_of_exactly_its_bytes(transmit: Transmit, peer: Peer) 
     finished = transmit(body=body, content_type='multipart/related; boundary="x y"')
     assert finished.job.key == "job"
     assert finished.result == AttemptResult(
-        AttemptOutcome.TRANSMITTED, status=204, detail="204 No Content"
+        AttemptOutcome.TRANSMITTED,
+        status=204,
+        detail="204 No Content",
+        status_line="204 No Content",
     )
     (received,) = peer.received
     assert received.method == "POST"

@@ -2,7 +2,6 @@
 Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 
 import logging
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
@@ -41,8 +40,6 @@ from partners.models import Partner
 logger = logging.getLogger(__name__)
 
 _FAULT_DECIDES = frozenset({200, 400, 500})
-_STATUS_LINE = re.compile(r"\d{3}[^:(]*(?:\((?:Retry-After|Location): [^)]*\) ?)*")
-"""In the words of a transport, before those of the answer's body."""
 
 
 class NotNowError(Exception):
@@ -133,8 +130,7 @@ def _with_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> At
     code = f"SOAP Fault {fault.code}{codes}"
     said = prose(f"SOAP Fault {fault.code}: {fault.text}{codes}")
     if result.status not in _FAULT_DECIDES:
-        line = _STATUS_LINE.match(result.detail)
-        detail = f"{line[0].strip() if line else result.status}: {said}"
+        detail = f"{result.status_line or result.status}: {said}"
         return replace(result, detail=shortened(detail))
     again = fault.code is FaultCode.SERVER or is_retryable(copy.agreement_id, fault.error_codes)
     outcome = AttemptOutcome.FAILED if again else AttemptOutcome.REFUSED

@@ -98,7 +98,7 @@ def test_there_are_actions_on_every_kind_of_row() -> None:
     assert names == {
         "OutboundLink", "InboundLink", "OutboundMessage", "Delivery", "Incident", "BulkJob",
         "Agreement", "OutboundConversation", "InboundConversation", "ActRequest",
-        "MaintenanceWindow",
+        "MaintenanceWindow", "Signal",
     }  # fmt: skip
     assert len(ACTIONS) > 25
 

@@ -198,7 +198,8 @@ def test_facts_of_a_link_are_of_one_moment_while_its_queue_is_sent(
     seen: set[str] = set()
     foretold = False
     while len(seen) < 4:
-        assert partner.state_of(messages[-1]) != "acknowledged", seen
+        if partner.state_of(messages[-10]) == "acknowledged":  # it is sent faster than it is seen
+            messages += [partner.submit() for _ in range(30)]
         text = page.get_by_role("main").inner_text()
         counter = re.search(r"out: number (\d+) in flight, then (\d+)", text)
         flying = re.search(r"(?:Sending|Acknowledgement of) message (\d+)", text)

@@ -20,6 +20,14 @@ def execute(statement: str, *values: Any) -> None:
         cursor.execute(statement, values)
 
 
+def analyze(*tables: str) -> None:
+    """ANALYZE these tables, or all. Waits for an autovacuum that does the same, however long."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = 0")
+        cursor.execute(f"ANALYZE {', '.join(tables)}")
+        cursor.execute("RESET lock_timeout")
+
+
 def wrap_execute(patch: pytest.MonkeyPatch, wrap: Callable[[Execute, Calls], Any]) -> None:
     """Have `wrap(execute, calls)` run what the store runs in one round trip."""
     real = engine._execute

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
 
 from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, InboundMessage
 from msh.store.delivery import polling as delivery_work
@@ -15,6 +14,7 @@ from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.costs import add_idle_partners, cost_of, multiply, statements_of
 from tests.flows.world import make_world
+from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -35,8 +35,7 @@ def some_work() -> Consumer:
     failed.answer(503)
     Delivery.objects.update(due="2026-01-01T00:00Z")
     alarm_unclaimed()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    analyze()
     return Consumer.objects.get(kind=ConsumerKind.PULL)
 
 
@@ -61,8 +60,7 @@ def add_consumers_of_idle_partners() -> None:
     Consumer.objects.bulk_create(
         Consumer(name=one.name, partner=one, kind=ConsumerKind.PULL) for one in idle
     )
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE msh_consumer")
+    analyze("msh_consumer")
 
 
 GROWTH = 400
@@ -122,8 +120,7 @@ def run_again() -> Callable[[Consumer, int], None]:
             )
             for one in new
         )
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE msh_delivery")
+        analyze("msh_delivery")
 
     return add
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from msh.models import InboundLink, OutboundLink
 from msh.store.engine import USE_INDEX_ORDER, Call
 from partners.models import Partner
-from tests.sql import Calls, Execute, wrap_execute
+from tests.sql import Calls, Execute, analyze, wrap_execute
 
 
 def multiply(row: Any, count: int, **values: str) -> None:
@@ -26,7 +26,7 @@ def multiply(row: Any, count: int, **values: str) -> None:
             f" FROM {table} source, generate_series(1, {count}) n WHERE source.id = {row.pk}"
             " ORDER BY n"
         )
-        cursor.execute(f"ANALYZE {table}")
+        analyze(table)
 
 
 def statements_of(act: Callable[[], object]) -> list[Call[Any]]:
@@ -83,5 +83,4 @@ def add_idle_partners(count: int) -> None:
         for n, partner in enumerate(made)
     )
     InboundLink.objects.bulk_create(InboundLink(partner=partner) for partner in made)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE partners_partner, msh_outboundlink, msh_inboundlink")
+    analyze("partners_partner", "msh_outboundlink", "msh_inboundlink")

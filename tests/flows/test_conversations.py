@@ -1,10 +1,10 @@
 """A partner may send all its messages under one ConversationId."""
 
 import pytest
-from django.db import connection
 
 from tests.flows.costs import cost, multiply
 from tests.flows.world import make_world
+from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -23,6 +23,5 @@ def test_messages_of_one_conversation_do_not_slow_down_the_next_one() -> None:
     message = world.submit(message_id="m0", conversation_id="always the same")
     few = cost(INSERT, ())
     multiply(message, 30_000, message_id="'m-' || n")
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE msh_outboundmessage")
+    analyze("msh_outboundmessage")
     assert cost(INSERT, ()) < few + 40

@@ -12,6 +12,7 @@ from msh.store.engine import Call
 from msh.store.flights import conversation_sql, flight_sql, gate_sql
 from msh.store.history import Actor
 from msh.store.sending import polling
+from tests.sql import analyze
 
 from .byhand import PLENTY, Carrying
 from .costs import cost_of, multiply, statements_of
@@ -62,15 +63,14 @@ def grow(sky: Sky, count: int) -> None:
             " SELECT id, link_id, submitted_at FROM msh_outboundmessage message"
             " WHERE NOT EXISTS (SELECT FROM msh_flight WHERE message_id = message.id)"
         )
-        cursor.execute("ANALYZE msh_outboundmessage; ANALYZE msh_flight")
+        analyze("msh_outboundmessage", "msh_flight")
 
 
 def test_a_long_queue_of_one_partner_does_not_slow_a_round() -> None:
     skies = [make_sky() for _ in range(3)]
     for sky in skies:
         sky.submit()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    analyze()
     before = cost_of_a_round()
     assert len(searches_of_a_round()) == len(SEARCHES) - OF_CONVERSATIONS
 
@@ -111,7 +111,7 @@ def multiply_queue(behind: OutboundMessage, count: int) -> None:
             " WHERE conversation_id = 'stopped' AND id > %s",
             [conversation.pk, behind.pk],
         )
-        cursor.execute("ANALYZE msh_outboundmessage; ANALYZE msh_flight")
+        analyze("msh_outboundmessage", "msh_flight")
 
 
 def test_where_there_are_no_flights_a_poll_of_links_is_all() -> None:

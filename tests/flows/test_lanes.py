@@ -18,6 +18,7 @@ from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places
 from partners.models import Partner
 from tests.flows.costs import add_idle_partners, cost_of, statements_of
+from tests.sql import analyze
 
 from . import byhand
 from .world import LOST, World, make_world
@@ -197,8 +198,7 @@ def test_partners_that_are_suspended_with_work_do_not_slow_a_poll(kind: str) -> 
         message.sequence_number, message.epoch, message.terms = 1, 1, {}
     for message.pk, message.link_id in zip(count(1_000_000), link_ids, strict=False):
         message.save(force_insert=True)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE msh_outboundlink, msh_outboundmessage")
+    analyze("msh_outboundlink", "msh_outboundmessage")
     assert cost_of_a_poll() < before + 150
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from msh.flows.send_budget import BYTES_AT_ONCE
@@ -16,6 +16,7 @@ from msh.store.operations.clock_repair import make_far_work_due
 from msh.store.receiving.forwarding import find_due
 from msh.store.sending import link_sql, polling
 from msh.store.sending.message_sql import LARGE
+from tests.sql import analyze
 
 from . import byhand
 from .byhand import Carrying
@@ -151,8 +152,7 @@ def some_work() -> World:
     for world in worlds:
         world.submit(semantics=BEST_EFFORT)
     make_world().submit()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    analyze()
     return worlds[0]
 
 

@@ -12,6 +12,7 @@ from partners.models import Partner
 from tests.admin.conftest import url
 from tests.admin.links.test_advice import page_of, silent_world
 from tests.flows.world import World
+from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +112,7 @@ def test_whose_an_address_is_is_looked_up_by_indexes() -> None:
         shared_address(partner)
     (query,) = asked.captured_queries
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE partners_partner")
+        analyze("partners_partner")
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
         cursor.execute(f"EXPLAIN {query['sql']}")
         plan = "\n".join(line for (line,) in cursor.fetchall())

@@ -10,6 +10,7 @@ from msh.models import History
 from msh.store.history import Actor
 from tests.admin.messages.test_search import looked_at, plan_of
 from tests.flows.world import make_world
+from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +46,7 @@ def test_acts_of_people_are_found(administrator: Client) -> None:
 def test_acts_of_people_are_read_from_an_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute(_FILL, [make_world().there.pk, MANY])
-        cursor.execute("ANALYZE msh_history")
+        analyze("msh_history")
     searches = {
         "people": History.objects.by_persons(),
         "one": History.objects.by_persons("bob"),

@@ -19,6 +19,7 @@ from msh.models import (
 from msh.protocol.vocabulary import DeliverySemantics
 from tests.admin.conftest import url
 from tests.flows.world import World, make_world
+from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -175,13 +176,13 @@ def many(world: World) -> World:
             statement = _FILL.format(kind, *columns).replace("1, n,", "2, n,")
             cursor.execute(statement, [*states, BEGIN, MANY, partner.pk])
             cursor.execute(f"UPDATE msh_{kind}link SET epoch = 2")
-            cursor.execute(f"ANALYZE msh_{kind}message")
+            analyze(f"msh_{kind}message")
         cursor.execute(_FLY)
         cursor.execute(
             "UPDATE msh_outboundmessage SET state = 'flying' FROM msh_flight flight"
             " WHERE id = flight.message_id"
         )
-        cursor.execute("ANALYZE msh_flight")
+        analyze("msh_flight")
     return world
 
 

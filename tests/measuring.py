@@ -3,7 +3,8 @@ take, in the same run as all other tests. Only where MEASURE_COVERAGE is set: `m
 .ci/run.
 
 Tests of other folders run at their usual speed and do not count: what the protocol decides is
-tested in its own folder. Loaded first, because other plugins import parts of the protocol.
+tested in its own folder. Nor do tests that simulations can fail: they run faulty copies. Loaded
+first, because other plugins import parts of the protocol.
 """
 
 import os
@@ -40,7 +41,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    if _coverage is None or not item.nodeid.startswith(FOLDERS):
+    if _coverage is None or not item.nodeid.startswith(FOLDERS) or "can_fail" in item.nodeid:
         return (yield)
     _coverage.start()
     try:

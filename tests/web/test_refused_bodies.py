@@ -26,8 +26,8 @@ BROKEN = b"4\r\nbody\r\nno number\r\n"
 
 @pytest.fixture(scope="module")
 def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    short = {"MSH_BODY_GRACE": "0.3", "MSH_MESSAGE_LIMIT": str(LIMIT)}
-    with web_process(tmp_path_factory.mktemp("web"), **short) as port:
+    folder = tmp_path_factory.mktemp("web")
+    with web_process(folder, MSH_BODY_GRACE="0.3", MSH_MESSAGE_LIMIT=str(LIMIT)) as port:
         yield port
 
 

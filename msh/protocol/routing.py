@@ -55,12 +55,12 @@ def router_outcome(
     refused with nothing stored.
     """
     after, effects = outcome
-    accepted = [effect for effect in effects if isinstance(effect, do.Accept)]
-    if not accepted:
+    accepted = next((effect for effect in effects if isinstance(effect, do.Accept)), None)
+    if accepted is None:
         return outcome
     if onward.obstacle:
         return before, undeliverable(message_id, onward.obstacle)
-    reliable = accepted[0].sequence_number is not None
+    reliable = accepted.sequence_number is not None
     if reliable and _is_closed(onward):
         return before, (_not_now(onward),)
     withheld = reliable and onward.mode is RouteMode.END_TO_END

@@ -24,6 +24,6 @@ def epoch_following(number: int, epoch: int) -> int:
 
 def parse(text: str) -> int | None:
     """The number written in 1 to 9 ASCII digits, leading zeros allowed, or None (D32)."""
-    if not (1 <= len(text) <= 9 and text.isascii() and text.isdigit()):
+    if not (len(text) <= 9 and text.isascii() and text.isdigit()):  # "" is no digit
         return None
     return int(text) or None

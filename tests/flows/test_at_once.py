@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 
 from msh import wire
 from msh.faults import CrashPoint
@@ -17,6 +18,7 @@ from msh.models import (
     Attempt,
     Consumer,
     History,
+    InboundLink,
     InboundMessage,
     OutboundLink,
     OutboundMessage,
@@ -151,6 +153,17 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
     assert counts() == before
     monkeypatch.undo()
     assert accept_if_usual(partner, wire.parse(job.content_type, job.body))
+
+
+def test_a_pair_that_was_written_together_with_another_is_written_alone(world: World) -> None:
+    """Rows that one transaction wrote have the same xmin."""
+    InboundLink.objects.create(partner=world.there)
+    InboundLink.objects.update(epoch=F("epoch"))
+    others = InboundLink.objects.exclude(partner=world.here)
+    before = list(others.values())
+    job = next_job(world)
+    assert accept_if_usual(known(world.here.name), wire.parse(job.content_type, job.body))
+    assert list(others.values()) == before != []
 
 
 @pytest.mark.parametrize("revoked", ["credential", "partner", "own identity"])

@@ -52,6 +52,8 @@ def read(result: Result, reasons: generated.Reasons) -> tuple[str, str]:
             return generated.STAYS, why
         if why is not None:
             return result.verdict, f"{result.detail}; survivors.toml names it in vain"
+        if result.verdict == SURVIVED:
+            return SURVIVED, f"{len(mutant.tests.split())} files or folders of tests pass"
     return result.verdict, result.detail
 
 

@@ -26,11 +26,11 @@ _CHANGES = (
     (re.compile(r"(?<=\s)>=(?=\s)"), ">"),
 )
 _GAP = re.compile(r"\{[^{}]*\}")
-_TOKEN = re.compile(r'[()"]|\b[A-Z]+\b')
+_TOKEN = re.compile(r'[(),"]|\b[A-Z]+\b')
 _OPENS, _CLOSES = {"(", "CASE"}, {")", "END"}
 _ENDS = {
     *("AND", "OR", "WHERE", "GROUP", "ORDER", "LIMIT", "OFFSET", "FOR", "RETURNING", "UNION"),
-    *("EXCEPT", "JOIN", "LEFT", "CROSS", "ON", "WHEN", "THEN", "ELSE", "HAVING", "SET"),
+    *("EXCEPT", "JOIN", "LEFT", "CROSS", "ON", "WHEN", "THEN", "ELSE", "HAVING", "SET", "AS", ","),
 }
 
 
@@ -73,8 +73,8 @@ class _Token:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Brackets, quotes and words in capital letters outside of gaps. A bracket that closes has the
-    depth outside of it."""
+    """Brackets, commas, quotes and words in capital letters outside of gaps. A bracket that closes
+    has the depth outside of it."""
     depth = 0
     found = []
     for one in _TOKEN.finditer(_GAP.sub(lambda gap: "x" * len(gap.group()), text)):

@@ -50,6 +50,8 @@ def _as_one_line(file: str) -> str:
         ("WHERE a = 1 AND (b OR c) AND d)", ["WHERE a = 1 AND d)", "WHERE a = 1 AND (b OR c) )"]),
         ("AND CASE WHEN a AND b THEN c END FOR UPDATE", ["FOR UPDATE"]),
         ("AND {SHARED} RETURNING id", ["RETURNING id"]),
+        ("SELECT a AND {SHARED} AS both, c", ["SELECT a AS both, c"]),
+        ("SET a = b AND c, d = e", ["SET a = b , d = e"]),
     ],
 )
 def test_a_condition_is_left_out(before: str, after: list[str]) -> None:

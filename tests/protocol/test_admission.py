@@ -23,6 +23,7 @@ def ago(seconds: float) -> datetime:
     ("limits", "usage", "short"),
     [
         (Limits(), Usage(10**6, 10**12, NOW), None),
+        (Limits(undelivered_messages=1, undelivered_bytes=1), Usage(), None),
         (Limits(undelivered_messages=5), Usage(undelivered_messages=4), None),
         (Limits(undelivered_messages=5), Usage(undelivered_messages=5), Shortage.BACKLOG),
         (Limits(undelivered_messages=1), Usage(undelivered_messages=1), Shortage.BACKLOG),
@@ -37,6 +38,13 @@ def ago(seconds: float) -> datetime:
 def test_reasons_to_postpone(limits: Limits, usage: Usage, short: Shortage | None) -> None:
     postponed = admission(limits, usage, NOW)
     assert (postponed and postponed.shortage) is short
+
+
+@pytest.mark.parametrize("limits", [Limits(undelivered_messages=1), Limits(undelivered_bytes=1)])
+def test_a_partner_whose_consumer_does_not_keep_up_waits_half_a_minute(limits: Limits) -> None:
+    postponed = admission(limits, Usage(1, 1), NOW)
+    assert postponed is not None
+    assert postponed.wait == 30
 
 
 @pytest.mark.parametrize("name", ["rate", "undelivered_messages", "undelivered_bytes"])

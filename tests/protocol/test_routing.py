@@ -10,7 +10,7 @@ from msh.protocol.kinds import IncidentKind, RouteMode
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Route
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
-from msh.protocol.routing import HOP_LIMIT, Onward
+from msh.protocol.routing import Onward
 from msh.protocol.vocabulary import ErrorCode
 
 HOP, END_TO_END = RouteMode
@@ -120,8 +120,14 @@ def test_a_loop_is_seen_where_the_router_has_another_name_onward() -> None:
     assert "a loop" in routing.obstacle(by_its_first_name, "http://r/onward/")
 
 
-def test_at_most_hop_limit_routing_headers_leave_a_router() -> None:
-    far = [hop(f"http://{n}.example/") for n in range(HOP_LIMIT)]
+def test_only_who_got_the_message_last_is_this_router() -> None:
+    chain = [hop("http://a/", "http://x/"), hop("http://x/", "http://r/")]
+
+    assert routing.obstacle(chain, "http://r/onward/") == ""
+
+
+def test_at_most_16_routing_headers_leave_a_router() -> None:
+    far = [hop(f"http://{n}.example/") for n in range(16)]
 
     assert routing.obstacle(far[1:], "http://r/") == ""
     assert "at most" in routing.obstacle(far, "http://r/")

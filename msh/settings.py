@@ -3,6 +3,7 @@
 `manage.py up --data FOLDER` writes them for one MSH into FOLDER; see `msh.standalone.datafolder`.
 """
 
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 from zlib import crc32
 
@@ -162,9 +163,13 @@ MIDDLEWARE = [
     "axes.middleware.AxesMiddleware",
 ]
 
+# At the top level of a checkout; the wheel has them in msh/templates, where APP_DIRS looks.
+_PACKED_TEMPLATES = Path(__file__).with_name("templates")
+_TEMPLATES = _PACKED_TEMPLATES.parents[1] / "templates"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [] if _PACKED_TEMPLATES.is_dir() else [_TEMPLATES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

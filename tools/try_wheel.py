@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MSH = ROOT / "var" / "dist-installed" / "bin" / "msh"
 PACKAGES = ("msh", "partners", "spark_bridge")
+TEMPLATES = "templates"
+"""In the wheel: msh/templates (tools/packing.py)."""
 PAGES = {
     "/health/ready": '"ready": true',
     "/admin/login/": "msh/console.css",  # a template of ours, with the address of a file of ours
@@ -37,11 +39,16 @@ def main() -> None:
 
 def missing_files() -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files", *PACKAGES], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "ls-files", *PACKAGES, TEMPLATES],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     (wheel,) = (ROOT / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
         packed = set(opened.namelist())
+    packed |= {name.removeprefix("msh/") for name in packed if name.startswith(f"msh/{TEMPLATES}/")}
     return [f"not in the wheel: {name}" for name in listed.stdout.split() if name not in packed]
 
 

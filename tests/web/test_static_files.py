@@ -67,7 +67,7 @@ def test_a_compressed_answer_is_whole(text: list[str]) -> None:
 def test_the_font_has_every_icon() -> None:
     """If not: add its name to icons.txt and run tools/icons.py."""
     known = set((ROOT / "msh/static/msh/icons.txt").read_text().split())
-    pages = (ROOT / "msh/templates").rglob("*.html")
+    pages = (ROOT / "templates").rglob("*.html")
     code = (ROOT / "msh/admin").rglob("*.py")
     used = {name for page in pages for name in _ICON.findall(page.read_text())}
     used |= {name for module in code for name in _IN_CODE.findall(module.read_text())}

@@ -1,5 +1,7 @@
 """Log-ins that are refused without end: nobody fills the audit log, nobody guesses for ever."""
 
+from types import SimpleNamespace
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -15,7 +17,8 @@ RIGHT = "correct horse"
 
 @pytest.fixture(autouse=True)
 def limits(settings: object, monkeypatch: pytest.MonkeyPatch) -> LoginLimits:
-    """Of this test only, with passwords that cost nothing."""
+    """Of this test only, with passwords that cost nothing. No time passes."""
+    monkeypatch.setattr(allowance, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
     guesses.forget()
     fresh = LoginLimits(Known(logged_in_lately, seconds=0))

@@ -141,11 +141,12 @@ def test_over_a_fault_the_status_decides(status: int) -> None:
     message = sky.submit()
     (job,) = sky.poll()
     fault = compose_fault(FaultCode.CLIENT, "who are you?")
-    said = f"{status} Not (Retry-After: 5 s): <Envelope"
-    sky.end(job, AttemptResult(outcome_of(status), status=status, detail=said, answer=fault))
+    line = f"{status} Not (Retry-After: 5 s)"
+    result = AttemptResult(outcome_of(status), status, f"{line}: <Envelope", status_line=line)
+    sky.end(job, replace(result, answer=fault))
     assert sky.state(message) == "waiting"
     attempt = Attempt.objects.get(message=message)
-    assert attempt.detail == (f"{status} Not (Retry-After: 5 s): SOAP Fault Client: who are you?")
+    assert attempt.detail == f"{line}: SOAP Fault Client: who are you?"
 
 
 @pytest.mark.requirement("EB-067")

@@ -107,7 +107,7 @@ CAUSES: dict[str, Cause] = {
     IncidentKind.MESSAGE_ID_REUSED: Cause(
         "A known MessageId arrived with different content",
         "It was not stored. The partner must send the changed message with a new MessageId. Ask"
-        " its operator to do that, or to cancel the message. Then {resolve}.",
+        " its operator for that, or whether it is needed no longer. Then {resolve}.",
         "conflict",
     ),
     IncidentKind.RESET_HELD: Cause(

@@ -3,8 +3,8 @@ take, in the same run as all other tests. Only where MEASURE_COVERAGE is set: `m
 .ci/run.
 
 Tests of other folders run at their usual speed and do not count: what the protocol decides is
-tested in its own folder. Nor do tests that simulations can fail: they run faulty copies. Loaded
-first, because other plugins import parts of the protocol.
+tested in its own folder. Nor do simulations: what they meet by chance is no proof of a branch.
+Loaded first, because other plugins import parts of the protocol.
 """
 
 import os
@@ -16,6 +16,11 @@ from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("tests/protocol/", "tests/wire/")
+SIMULATIONS = (
+    "tests/protocol/test_once_and_only_once.py",
+    "tests/protocol/test_simulation_can_fail.py",
+    "tests/protocol/flight/test_world",
+)
 SWITCH = "MEASURE_COVERAGE"
 
 _coverage: Coverage | None = None
@@ -39,9 +44,13 @@ def pytest_collection_finish() -> None:
         os.environ.pop(SWITCH)  # not in the pytest runs that tests start
 
 
+def is_measured(nodeid: str) -> bool:
+    return nodeid.startswith(FOLDERS) and not nodeid.startswith(SIMULATIONS)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    if _coverage is None or not item.nodeid.startswith(FOLDERS) or "can_fail" in item.nodeid:
+    if _coverage is None or not is_measured(item.nodeid):
         return (yield)
     _coverage.start()
     try:

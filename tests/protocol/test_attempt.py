@@ -6,8 +6,10 @@ from msh.protocol.attempt import (
     AttemptOutcome,
     Trace,
     is_unreachable,
+    not_read,
     nothing_was_sent,
     outcome_of,
+    shortened,
 )
 
 STATUSES = [
@@ -45,3 +47,13 @@ def test_nothing_sent_needs_http_attempts_without_body(
 ) -> None:
     """D18."""
     assert nothing_was_sent(traces, by_mail=by_mail) is certain
+
+
+def test_long_words_keep_their_beginning_and_their_end() -> None:
+    assert shortened("abc", 3) == "abc"
+    assert shortened("0123456789", 9) == "012...789"
+
+
+def test_what_is_not_read_is_named() -> None:
+    assert not_read(7, "text/html") == "answer of 7 bytes, text/html: not read"
+    assert not_read(7, "") == "answer of 7 bytes, without Content-Type: not read"

@@ -455,3 +455,7 @@ def test_a_content_type_is_one_line() -> None:
 def test_a_transfer_encoding_may_have_a_comment(encoding: bytes) -> None:
     body = package(b"Content-Transfer-Encoding: " + encoding + b"\r\n\r\nQUJD")
     assert contents(body) == [b"ABC"]
+
+
+def test_bytes_that_are_no_part_have_no_dress() -> None:
+    assert mime.dress_of_part(b"damaged", b"damaged", "edge") == 0

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 
 from msh import health, metrics
 from msh.protocol.attempt import AttemptOutcome
+from msh.store import server
 from msh.store.operations import monitoring
 from tools.site.reference import table
 
@@ -46,6 +47,8 @@ def _families() -> Iterator[Metric]:
         minute=monitoring.Minute(1, 1, 0, 0),
         partners=[monitoring.PartnerState("acme", suspended=False, queued=0)],
         database_bytes=1,
+        snapshot=server.SnapshotHolder("a session", server.SNAPSHOT_OLD),
+        dead_rows=[monitoring.Counted("msh_outboundmessage", 1)],
     )
     with (
         patch.object(health, "signs_of_life", lambda: {"beat": 0.0, "worker": 0.0}),

@@ -142,7 +142,7 @@ def test_question_that_is_wrong_is_not_answered(send: Send, out: Outgoing) -> No
 def test_one_that_asks_too_often_is_not_answered(
     ebms2: Partner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "_left", {})
+    monkeypatch.setattr(questions, "_left", type(questions._left)())
     questions.spend(ebms2.pk, time.monotonic() + 3600)
 
     for out in (ping(), ping(extra=SYNC_REPLY)):

@@ -1,16 +1,24 @@
 """Values of OASIS ebMS 2.0: which errors are reported, and in which order things are checked."""
 
+from dataclasses import replace
+
 import pytest
 
+from msh.protocol.ebms.agreement import Agreed, breaches
 from msh.protocol.ebms.message import (
+    IDENTITY_BYTES,
     Defect,
     Error,
+    ReceivedMessage,
+    digest_to_keep,
     errors_to_report,
     highest_severity,
+    is_copy,
     is_uri,
     reports_of,
 )
-from msh.protocol.ebms.vocabulary import SERVICE, Kind, Severity, Stage
+from msh.protocol.ebms.vocabulary import SERVICE, ErrorCode, Kind, Severity, Stage
+from tests.wire.ebms2.samples import THEM, US, message
 
 
 def defect(number: int, stage: Stage = Stage.HEADER, *, waivable: bool = False) -> Defect:
@@ -83,3 +91,23 @@ def test_only_the_six_actions_of_the_reserved_service_make_a_signal() -> None:
 def test_errors_of_a_partner(error: Error, code: str, text: str, severity: str) -> None:
     (report,) = reports_of((error,))
     assert (report.code, report.code_text, report.severity) == (code, text, severity)
+
+
+@pytest.mark.requirement("EB-112")
+def test_a_damaged_copy_is_compared_by_its_envelope() -> None:
+    whole = ReceivedMessage(message(), (), b"e" * IDENTITY_BYTES + b"p" * IDENTITY_BYTES, b"")
+    spoilt = Defect("EB-008", Stage.MIME, Error(ErrorCode.MIME_PROBLEM), waivable=False)
+    damaged = replace(whole, content_digest=b"e" * IDENTITY_BYTES + b"?", defects=(spoilt,))
+    none: frozenset[str] = frozenset()
+    assert digest_to_keep(whole, none) == whole.content_digest
+    assert digest_to_keep(damaged, none) == b"e" * IDENTITY_BYTES
+    assert is_copy(damaged, whole.content_digest, none)
+    other = replace(damaged, content_digest=b"o" * len(damaged.content_digest))
+    assert not is_copy(other, whole.content_digest, none)
+
+
+@pytest.mark.requirement("EB-034")
+@pytest.mark.parametrize(("agreed", "rules"), [("", []), ("string", []), ("uri", ["EB-034"])])
+def test_a_service_has_the_type_that_was_agreed_on(agreed: str, rules: list[str]) -> None:
+    terms = Agreed("cpa-4711", *US.party_ids, *THEM.party_ids, service_type=agreed)
+    assert [each.rule for each in breaches(message(), terms)] == rules

@@ -22,6 +22,7 @@ from msh.protocol.flight.gate import (
     MessageTaken,
     MessageUnreached,
     PartnerHeard,
+    event_of,
     may_leave,
     seconds_between_probes,
     step,
@@ -29,6 +30,8 @@ from msh.protocol.flight.gate import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.message import ErrorReport
+from msh.protocol.vocabulary import Severity
 
 from .table.flights import COLUMNS, NOW, after, changed, flight_in
 
@@ -293,3 +296,28 @@ def test_nothing_leaves_at_the_end_of_its_life(end: str) -> None:
     """EB-083, EB-084."""
     flight = flight_in("ready", changed(**{end: NOW}))
     assert may_leave(OPEN, flight, under_way=0, window=2, now=NOW) is None
+
+
+REFUSED = on.AttemptRefused("m7", 2, detail="400: who are you?", code="400")
+UNNAMED = on.AttemptRefused("m7", 2, detail="it cannot be composed")
+NOT_SUPPORTED = on.ErrorReceived(
+    "m7", ErrorReport("NotSupported", Severity.HARD_ERROR, description="of whom?")
+)
+
+
+@pytest.mark.requirement("EB-091")
+@pytest.mark.parametrize(
+    ("column", "event", "said"),
+    [
+        ("acknowledged", REFUSED, MessageTaken()),
+        ("failed", REFUSED, MessageRefused("m7", "400", "400: who are you?")),
+        ("failed", UNNAMED, None),
+        ("failed", NOT_SUPPORTED, MessageRefused("m7", "NotSupported", "NotSupported: of whom?")),
+        ("ready", REFUSED, None),
+        ("waiting", REFUSED, None),
+    ],
+)
+def test_what_an_event_of_a_flight_is_to_the_gate(
+    column: str, event: on.AttemptRefused | on.ErrorReceived, said: object
+) -> None:
+    assert event_of(flight_in("waiting"), flight_in(column), event) == said

@@ -177,3 +177,52 @@ def test_what_stands_before_the_root_is_read_once(
 ) -> None:
     """Without a bound, each blank would double the time that a payload takes."""
     assert is_encrypted("text/plain", before + root) is expected
+
+
+@pytest.mark.requirement("EB-048")
+def test_a_reference_without_its_scheme_is_named() -> None:
+    found = parsed(changed('"cid:order@sender.example"', '"order@sender.example"')).defects
+    (unnamed,) = [each for each in found if each.rule == "EB-048"]
+    sentence = "its Reference 'order@sender.example' does not begin with cid:"
+    assert sentence in unnamed.error.description
+
+
+@pytest.mark.requirement("EB-010")
+def test_a_file_name_that_is_too_long_is_shortened_and_noted() -> None:
+    head = b'Content-Disposition: attachment; filename="' + b"x" * 1000 + b'.xml"\r\n'
+    received = parsed(EXAMPLE, head + ORDER_PART)
+    assert len(received.payloads[0].label) < 1000
+    assert any("file name of 'order@sender.example' is shortened" in n for n in received.notes)
+
+
+@pytest.mark.requirement("EB-185")
+@pytest.mark.parametrize("coding", ["utf-8", "utf-16"])
+def test_an_encrypted_payload_is_a_security_failure(coding: str) -> None:
+    text = '<x:EncryptedData xmlns:x="http://www.w3.org/2001/04/xmlenc#"/>'
+    part = ORDER_PART.replace(ORDER, text.encode(coding))
+    assert ("EB-185", "SecurityFailure") in [
+        (each.rule, each.error.code) for each in parsed(EXAMPLE, part).defects
+    ]
+    assert is_encrypted("application/xenc+xml", b"")
+
+
+@pytest.mark.requirement("EB-027")
+def test_what_is_read_leniently_is_noted() -> None:
+    assert noted(changed(' eb:signed="false"', ""), "signed is missing: taken for false")
+    assert noted(
+        EXAMPLE.replace("12:00:00Z</eb:Timestamp>", "24:00:00Z</eb:Timestamp>"), "Timestamp"
+    )
+    report = f'<eb:Error eb:errorCode="Unknown" eb:severity="Error" eb:location="{"e" * 2000}"/>'
+    errors = f'<eb:ErrorList eb:version="2.0" eb:highestSeverity="Error">{report}</eb:ErrorList>'
+    assert noted(changed("</SOAP:Header>", f"{errors}</SOAP:Header>"), "location is shortened")
+
+
+def noted(document: str, words: str) -> bool:
+    return any(words in note for note in parsed(document).notes)
+
+
+@pytest.mark.requirement("EB-004")
+def test_a_type_of_the_package_with_parameters_is_noted() -> None:
+    related = RELATED.replace('"text/xml"', '"text/xml; charset=utf-8"')
+    received = envelope.parse(related, package(root_part(), ORDER_PART))
+    assert "the package's type is 'text/xml; charset=utf-8'" in received.notes

@@ -15,6 +15,7 @@ from msh.protocol.message import (
     ReceivedMessage,
 )
 from msh.protocol.vocabulary import ErrorCode, MessageType
+from msh.wire.trp.envelope import parse_readable
 from tests.wire.samples import (
     EXAMPLE,
     MANIFEST,
@@ -401,3 +402,12 @@ def test_a_header_without_canonical_form_is_refused() -> None:
     document = changed("<TPAInfo>", '<TPAInfo xmlns:x="relative">', NO_PAYLOAD)
     with pytest.raises(Unreadable, match="namespace"):
         alone(document)
+
+
+def test_a_truncated_message_is_known_by_its_header() -> None:
+    """D45."""
+    body = package(header_part(), ORDER_PART)
+    received = parse_readable(RELATED % "edge", body[:-20])
+    assert isinstance(received.damage, Unreadable)
+    whole = wire.parse(RELATED % "edge", body)
+    assert whole.content_digest.startswith(received.content_digest)

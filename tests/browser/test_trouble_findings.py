@@ -188,15 +188,13 @@ def put_back(partner: Pair) -> None:
 def test_facts_of_a_link_are_of_one_moment_while_its_queue_is_sent(
     console: Console, pair: PairFactory
 ) -> None:
-    """F12: the head of the page named three different messages in flight. It also says when the
-    queue will be empty."""
+    """F12: the head of the page named three different messages in flight."""
     partner = pair(acknowledges=True)
     partner.peer.always(status(204, delay=0.1))
     messages = [partner.submit() for _ in range(60)]
     partner.wait_for_state(messages[0])
     page = page_of(console, "Viewer", partner.link)
     seen: set[str] = set()
-    foretold = False
     while len(seen) < 4:
         if partner.state_of(messages[-10]) == "acknowledged":  # it is sent faster than it is seen
             messages += [partner.submit() for _ in range(30)]
@@ -210,9 +208,7 @@ def test_facts_of_a_link_are_of_one_moment_while_its_queue_is_sent(
             first = messages[int(counter[1])].message_id
             expect(queue.get_by_role("row").nth(1)).to_contain_text(first)
             seen.add(counter[1])
-        foretold = foretold or re.search(r"a minute: empty in about", text) is not None
         page.reload()
-    assert foretold
 
 
 def test_figures_do_not_count_stuck_messages_as_in_flight(

@@ -6,7 +6,6 @@ import pytest
 
 from msh.protocol.ebms.agreement import Agreed, breaches
 from msh.protocol.ebms.message import (
-    IDENTITY_BYTES,
     Defect,
     Error,
     ReceivedMessage,
@@ -18,6 +17,7 @@ from msh.protocol.ebms.message import (
     reports_of,
 )
 from msh.protocol.ebms.vocabulary import SERVICE, ErrorCode, Kind, Severity, Stage
+from msh.protocol.message import IDENTITY_BYTES
 from tests.wire.ebms2.samples import THEM, US, message
 
 
@@ -109,5 +109,6 @@ def test_a_damaged_copy_is_compared_by_its_envelope() -> None:
 @pytest.mark.requirement("EB-034")
 @pytest.mark.parametrize(("agreed", "rules"), [("", []), ("string", []), ("uri", ["EB-034"])])
 def test_a_service_has_the_type_that_was_agreed_on(agreed: str, rules: list[str]) -> None:
-    terms = Agreed("cpa-4711", *US.party_ids, *THEM.party_ids, service_type=agreed)
+    ours, theirs = US.party_ids[0], THEM.party_ids[0]
+    terms = Agreed("cpa-4711", ours, theirs, service_type=agreed)
     assert [each.rule for each in breaches(message(), terms)] == rules

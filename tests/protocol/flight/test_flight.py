@@ -10,7 +10,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import TRANSITIONS, FlightEvent, FlightState, step
 from msh.protocol.flight.answers import after_error_of_best_effort, events_of
 from msh.protocol.message import ErrorReport
-from msh.protocol.vocabulary import Severity
+from msh.protocol.vocabulary import ErrorCode, Severity
 
 from .table import ROWS
 from .table.answers import FOREIGN, HARD, WARNING
@@ -155,7 +155,7 @@ def test_a_wait_that_the_partner_asks_for_spends_no_retry() -> None:
 @pytest.mark.parametrize("severity", Severity)
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_error_about_a_best_effort_message(severity: Severity, *, is_open: bool) -> None:
-    report = ErrorReport("Unknown", severity, description="no such service")
+    report = ErrorReport(ErrorCode.UNKNOWN, severity, description="no such service")
     kinds = [
         type(one).__name__ for one in after_error_of_best_effort("m7", report, is_open=is_open)
     ]

@@ -31,7 +31,7 @@ from msh.protocol.flight.gate import (
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 from msh.protocol.message import ErrorReport
-from msh.protocol.vocabulary import Severity
+from msh.protocol.vocabulary import ErrorCode, Severity
 
 from .table.flights import COLUMNS, NOW, after, changed, flight_in
 
@@ -301,7 +301,7 @@ def test_nothing_leaves_at_the_end_of_its_life(end: str) -> None:
 REFUSED = on.AttemptRefused("m7", 2, detail="400: who are you?", code="400")
 UNNAMED = on.AttemptRefused("m7", 2, detail="it cannot be composed")
 NOT_SUPPORTED = on.ErrorReceived(
-    "m7", ErrorReport("NotSupported", Severity.HARD_ERROR, description="of whom?")
+    "m7", ErrorReport(ErrorCode.NOT_SUPPORTED, Severity.HARD_ERROR, description="of whom?")
 )
 
 

@@ -20,7 +20,7 @@ install = $(PY) tools/locked.py build project $(1) > $(VENV)/locked.txt && \
 	$(PIP) --require-hashes --requirement $(VENV)/locked.txt && \
 	$(PIP) --no-build-isolation --editable .
 
-.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test image-test up test check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts engine haproxy nginx dist check-dist lock clean
+.PHONY: help demo siege audit audit-dependencies scale-out upgrade-test image-test up test test-all check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts engine haproxy nginx dist check-dist lock clean
 
 help:
 	@echo 'make demo         two MSHs, a bad link between them, documents, a verdict, two consoles'
@@ -30,7 +30,8 @@ help:
 	@echo 'make upgrade-test  an MSH with a million messages is migrated and restarted at work, and a verdict'
 	@echo 'make image-test   builds the image, runs docker/compose.yml; needs Debian and root, not Docker'
 	@echo 'make up           one MSH in var/msh on port 8000'
-	@echo 'make test         the tests'
+	@echo 'make test         the tests that need only Python and make'
+	@echo 'make test-all     all tests; Spark needs Java 17, the browser Chromium, tests/hosts root'
 	@echo 'make check        ruff, mypy, import contracts, migrations, the documentation'
 	@echo 'make docs         the documentation as pages in var/site, read from files or any web server'
 	@echo 'make migrations   write what the models need, docs/extending.md'
@@ -77,15 +78,20 @@ up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
 # -c: pytest would look for its settings beside a folder that is among the options.
-test: $(VENV)/ready-to-test browser hosts
+# What it runs without ARGS: `testpaths` in pyproject.toml.
+test: $(VENV)/ready-to-test
 	$(PY) -m pytest -c pyproject.toml -n 4 $(ARGS)
+
+EVERYTHING := -o testpaths=tests
+test-all: $(VENV)/ready-to-test browser hosts
+	$(PY) -m pytest -c pyproject.toml $(EVERYTHING) -n 4 $(ARGS)
 
 # The settings of an MSH are not needed for it: their checks are skipped.
 migrations: $(VENV)/ready-to-test
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --skip-checks $(ARGS)
 
 conformance: $(VENV)/ready-to-test browser hosts
-	$(PY) -m pytest -c pyproject.toml -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)
+	$(PY) -m pytest -c pyproject.toml $(EVERYTHING) -n 4 -q -m requirement --conformance var/conformance.json $(ARGS)
 
 mutants: $(VENV)/ready-to-mutate
 	$(PY) -m tests.mutants $(ARGS)
@@ -102,7 +108,7 @@ coverage-report: $(VENV)/ready-to-test
 
 coverage-all: $(VENV)/ready-to-test browser hosts
 	rm -rf var/coverage-all && mkdir -p var/coverage-all
-	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -c pyproject.toml -n 4 $(ARGS)
+	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -c pyproject.toml $(EVERYTHING) -n 4 $(ARGS)
 	$(PY) -m coverage combine -q --rcfile=tests/coverage.toml
 	@status=0; for part in msh partners spark_bridge; do echo "$$part:"; \
 	$(PY) -m coverage report --rcfile=tests/coverage.toml --include="$$part/*" || status=1; done; exit $$status

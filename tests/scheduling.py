@@ -24,7 +24,7 @@ TOGETHER = {
     "tests/browser/test_a": "browser",  # access, actions, alerts: four tenths of the time
     "tests/browser/": "browser and hosts",
     "tests/hosts/": "browser and hosts",
-    "tests/test_standalone.py": "standalone",
+    "tests/processes/test_standalone.py": "standalone",
 }
 """The worker's tests, by the beginning of their name: the first that fits."""
 

@@ -27,6 +27,7 @@ def test_tools_that_cannot_be_installed_do_not_stop_the_tests(tmp_path: Path) ->
         check=False,
     )
     asked = (tmp_path / "asked").read_text().splitlines()
-    assert {"test ARGS=", "check", "coverage-report"} <= set(asked)
+    assert {"test-all ARGS=", "check", "coverage-report"} <= set(asked)
+    assert "test ARGS=" not in asked  # they are among all tests
     assert "no registry of packages" in done.stdout
     assert done.returncode == 1

@@ -3,12 +3,26 @@
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TOO_OLD = "exit 1"
+NEEDS_MORE = {
+    "browser": "Chromium",
+    "conformance": "minutes: pytest runs of its own",
+    "demo": "minutes: two MSHs with a proxy between them",
+    "embedded": "root, to start servers as another user",
+    "exchange": "minutes: MSHs of many processes, which are killed",
+    "hosts": "root, network namespaces, a C compiler and PgBouncer",
+    "processes": "minutes: `manage.py up`, and each process without its database",
+    "spark": "Java 17",
+    "tracing": "minutes: processes with OpenTelemetry",
+    "upgrade": "minutes: an MSH is migrated at work",
+}
+"""The folders of tests that `make test` leaves out, and why. All others are in `testpaths`."""
 WITHOUT_VENV = 'case "$2" in *ensurepip*) exit 1 ;; esac'
 
 
@@ -69,6 +83,26 @@ def test_python_without_venv(checkout: Path) -> None:
     assert said == [f"The venv module of {program} is missing: {cure}"]
 
 
+def test_each_folder_of_tests_is_in_make_test_or_needs_more() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    *folders, files = settings["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert files == "tests/test_*.py"
+    chosen = {name.removeprefix("tests/") for name in folders}
+    found = (file.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py"))
+    assert chosen.isdisjoint(NEEDS_MORE)
+    assert chosen | set(NEEDS_MORE) == {file.parts[0] for file in found if len(file.parts) > 1}
+
+
+@pytest.mark.parametrize(("target", "installs"), [("test", False), ("test-all", True)])
+def test_make_test_installs_no_program(checkout: Path, target: str, installs: bool) -> None:
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").touch()
+    status, said = make(checkout, "--dry-run", target)
+    assert status == 0
+    assert any("apt-get" in line for line in said) == installs
+    assert any("testpaths=tests" in line for line in said) == installs
+
+
 def test_help_names_every_command(checkout: Path) -> None:
     status, said = make(checkout)
     assert status == 0
@@ -81,6 +115,7 @@ def test_help_names_every_command(checkout: Path) -> None:
         "image-test",
         "up",
         "test",
+        "test-all",
         "check",
         "docs",
         "migrations",

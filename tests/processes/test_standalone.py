@@ -20,10 +20,9 @@ import pytest
 import redis
 
 from msh.standalone import datafolder
+from tests.waiting import children, descendants, is_running, wait_until
 
-from .waiting import children, descendants, is_running, wait_until
-
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
 
 

@@ -1,5 +1,10 @@
-"""The simulation can fail: cores with one fault each are all caught."""
+"""The simulation can fail: cores with one fault each are all caught.
 
+One of them is met so seldom that a search takes minutes: it is searched for where MSH_EXAMPLES is
+set, in as many walks. In the suite a walk that is written by hand catches it.
+"""
+
+import os
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -208,7 +213,10 @@ FAULTY_RECEIVERS = [
     never_acknowledges_a_duplicate,
 ]
 
-WALKS = 1_000
+EXAMPLES = int(os.environ.get("MSH_EXAMPLES", "0"))
+if EXAMPLES:
+    FAULTY_SENDERS.append(claims_a_lost_wake_up_under_its_number)
+WALKS = EXAMPLES or 1_000
 
 
 def test_no_walk_without_a_fault_breaks_a_promise() -> None:

@@ -138,6 +138,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",  # its templates, for FORM_RENDERER
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -180,6 +181,9 @@ TEMPLATES = [
         },
     },
 ]
+
+# A widget finds its template where a page does; Django's own renderer looks in packages only.
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 
 STATIC_URL = "static/"
 STORAGES = {

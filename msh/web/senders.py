@@ -118,27 +118,26 @@ def find(environ: Environ) -> Admission | None:
     """The same with the database's help. None: nobody we know. Raises what the database raises."""
     path = environ["PATH_INFO"]
     shown = environ.get("HTTP_AUTHORIZATION", "")
-    name = partner_id = None
+    sender = None
     if guesses.wait(environ["REMOTE_ADDR"]) and not _is_known(path, shown):
         return None
     if is_partner(path) and not shown:
         address = environ["REMOTE_ADDR"]
         partners = find_senders_by_network(address, environ.get("CONTENT_TYPE", ""))
-        name = f"partner {partners[0].pk}" if partners else None
-        partner_id = partners[0].pk if len(partners) == 1 else None
+        if partners:
+            first = of_partner(partners[0].pk)
+            sender = first if len(partners) == 1 else first._replace(partner_id=None)
     elif is_partner(path):
         partner = find_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
-            name, partner_id = f"partner {partner.pk}", partner.pk
+            sender = of_partner(partner.pk)
     elif is_api(path):
         token = TokenAuthentication.find(shown)
-        refused = token is None or token.why_refused(environ["REMOTE_ADDR"], timezone.now())
-        name = None if refused or token is None else f"token {token.pk}"
-    else:
-        name = _user(environ.get("HTTP_COOKIE", ""))
-    if name is None:
-        return None
-    return Admission(Sender(name, known=True, partner_id=partner_id), body_limit(path))
+        if token is not None and not token.why_refused(environ["REMOTE_ADDR"], timezone.now()):
+            sender = Sender(f"token {token.pk}", known=True)
+    elif name := _user(environ.get("HTTP_COOKIE", "")):
+        sender = Sender(name, known=True)
+    return None if sender is None else Admission(sender, body_limit(path))
 
 
 def find_if_possible(environ: Environ) -> Admission | None:

@@ -35,7 +35,7 @@ def log_in(name: str, password: str, address: str = "203.0.113.9") -> int:
 def test_refused_log_ins_are_a_handful_of_entries_and_then_429(names: list[str]) -> None:
     statuses = [log_in(name, "guess") for name in names]
     assert statuses[0] == 200
-    assert 429 in statuses
+    assert statuses[-1] == 429
     assert SettingChange.objects.count() <= 6
 
 
@@ -46,7 +46,7 @@ def test_an_empty_form_is_no_entry() -> None:
 
 def test_addresses_of_one_ipv6_network_are_one() -> None:
     statuses = [log_in(f"user-{n}", "guess", f"2001:db8::{n:x}") for n in range(1, 50)]
-    assert 429 in statuses
+    assert statuses[-1] == 429
     assert log_in("ann", "guess", "2001:db8:1::1") == 200
     assert group_of("::ffff:192.0.2.1") == "192.0.2.1"
     assert group_of("2001:db8::ffff") == "2001:db8::/64"

@@ -1,8 +1,9 @@
 """What happened to a message, from every row about it; and how many messages had each event."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 
 from django.db.models import Max, Min, QuerySet, Sum
@@ -91,9 +92,17 @@ def page_of_link(partner_id: int, *, direction: str = "", after: int = 0, limit:
 
 
 def whole_trace_of(message_id: str) -> Iterator[Moment]:
+    return _all_of(partial(page_of_trace, message_id))
+
+
+def whole_history_of_link(partner_id: int) -> Iterator[Moment]:
+    return _all_of(partial(page_of_link, partner_id))
+
+
+def _all_of(page_of: Callable[..., Page]) -> Iterator[Moment]:
     after: int | None = 0
     while after is not None:
-        page = page_of_trace(message_id, after=after, limit=1000)
+        page = page_of(after=after, limit=1000)
         yield from page.moments
         after = page.next
 

@@ -1,14 +1,14 @@
 """`manage.py links`: every partner, both directions."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.db.models import Count, Q
 
-from msh.flows.operations.inspection.trace import Moment, folded, page_of_link
+from msh.flows.operations.inspection.trace import Moment, folded, whole_history_of_link
 from msh.management.cli import MshCommand, Row
 from msh.models import Flight, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol import sequence
@@ -37,17 +37,9 @@ class Command(MshCommand):
         partner = Partner.objects.filter(name=history).first()
         if partner is None:
             raise CommandError(f"No partner is named {history!r}.")
-        moments = _moments(partner.pk)
+        moments = whole_history_of_link(partner.pk)
         rows = moments if self.as_json else folded(moments)
         self.answer_rows(map(asdict, rows), MOMENT)
-
-
-def _moments(partner_id: int) -> Iterator[Moment]:
-    after: int | None = 0
-    while after is not None:
-        page = page_of_link(partner_id, after=after, limit=1000)
-        yield from page.moments
-        after = page.next
 
 
 def links() -> Iterable[Row]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .reason import Reason, of_status
+
 
 class AttemptOutcome(StrEnum):
     TRANSMITTED = "transmitted"
@@ -95,7 +97,8 @@ class AttemptResult:
     `external_id` is what a consumer's system calls the message, if its answer says so. `answer` is
     Content-Type and bytes of the answer, if they were asked for (`Job.answer_limit`) and fit.
     `code` is what refusals of one cause have in common, beside the status. `status_line` is what
-    `detail` says of the status, without the words of the answer.
+    `detail` says of the status, without the words of the answer. `reason` is why it ended so: what
+    the status says, unless the transport knows more.
     """
 
     outcome: AttemptOutcome
@@ -107,3 +110,14 @@ class AttemptResult:
     answer: tuple[str, bytes] | None = None
     code: str = ""
     status_line: str = ""
+    reason: Reason = Reason.NONE
+
+    def __post_init__(self) -> None:
+        if self.reason is Reason.NONE:
+            object.__setattr__(self, "reason", _by_status(self.status, self.retry_after))
+
+
+def _by_status(status: int | None, retry_after: float | None) -> Reason:
+    if status is None:
+        return Reason.OTHER
+    return of_status(status, asked_to_wait=asks_to_wait(status, retry_after))

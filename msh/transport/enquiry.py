@@ -64,7 +64,7 @@ async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> 
     except TimeoutError:
         raise NoAnswerInTime(f"no answer within {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise EnquiryFailed(one_line(why(error), DETAIL_LIMIT)) from None
+        raise EnquiryFailed(one_line(why(error)[1], DETAIL_LIMIT)) from None
 
 
 async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:

@@ -1,39 +1,65 @@
-"""Why an HTTP request was not answered, in the words that operators read. What is to be done about
-it is decided by these words (`msh/flows/operations/inspection/answers.py`)."""
+"""Why an HTTP request was not answered: as a code, and in the words that operators read."""
 
+import errno
 import os
+import ssl
 
 import aiohttp
 
+from msh.protocol.reason import Reason
 
-def why(error: Exception) -> str:
-    """On one or more lines. The fault comes first: a table of many links shows only the beginning.
+
+def why(error: Exception) -> tuple[Reason, str]:
+    """The text is on one or more lines. The fault comes first: a table of many links shows only the
+    beginning.
 
     `error`: an aiohttp.ClientError, OSError or ValueError.
     """
+    reason = _reason(error)
     match error:
         case aiohttp.ClientConnectorCertificateError():
             fault = getattr(error.certificate_error, "verify_message", error.certificate_error)
             text = f"Certificate not trusted: {fault} ({error.host}:{error.port})"
         case aiohttp.ClientConnectorDNSError():
-            text = f"Host name not found: {error.host} ({_reason(error.os_error)})"
+            text = f"Host name not found: {error.host} ({_words(error.os_error)})"
         case aiohttp.ClientConnectorSSLError():
-            text = f"TLS failed: {_reason(error.os_error)} ({error.host}:{error.port})"
+            text = f"TLS failed: {_words(error.os_error)} ({error.host}:{error.port})"
         case aiohttp.ClientConnectorError():
-            text = f"Cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
+            text = f"Cannot connect to {error.host}:{error.port}: {_words(error.os_error)}"
         case aiohttp.ServerDisconnectedError():
             text = "Connection closed before the answer"
         case aiohttp.InvalidURL():
             text = f"Invalid URL: {error.url}"
         case OSError():
-            what = "TLS failed" if "[SSL" in str(error) else "Connection broken"
-            text = f"{what}: {_reason(error)}"
+            what = "TLS failed" if reason is Reason.TLS else "Connection broken"
+            text = f"{what}: {_words(error)}"
         case _:
             text = f"{type(error).__name__}: {error}"
-    return text
+    return reason, text
 
 
-def _reason(error: OSError) -> str:
+_BY_CLASS: tuple[tuple[type[Exception], Reason], ...] = (
+    (aiohttp.ClientConnectorCertificateError, Reason.TLS),
+    (aiohttp.ClientConnectorDNSError, Reason.NAME),
+    (aiohttp.ClientConnectorSSLError, Reason.TLS),
+    (ssl.SSLError, Reason.TLS),
+    (aiohttp.ClientConnectorError, Reason.CONNECTION),
+    (aiohttp.ServerDisconnectedError, Reason.CUT),
+    (OSError, Reason.CUT),
+)
+"""The first that an error is of."""
+
+
+def _reason(error: Exception) -> Reason:
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, OSError) and cause.errno == errno.ETIMEDOUT:
+        return Reason.TIMEOUT
+    if isinstance(error, aiohttp.ClientOSError) and isinstance(error.__cause__, ssl.SSLError):
+        return Reason.TLS  # aiohttp makes an error of its own of that of the library
+    return next((reason for kind, reason in _BY_CLASS if isinstance(error, kind)), Reason.OTHER)
+
+
+def _words(error: OSError) -> str:
     """asyncio names the call and the address; the number of the error says why."""
     if error.errno is not None and error.errno > 0 and "call failed" in str(error):
         return os.strerror(error.errno)

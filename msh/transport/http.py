@@ -37,6 +37,7 @@ from msh.protocol.attempt import (
     outcome_of,
     shortened,
 )
+from msh.protocol.reason import Reason, of_refusal
 from msh.protocol.uri import is_link_local
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
@@ -135,13 +136,15 @@ class HttpTransport:
             async with asyncio.timeout_at(expires):
                 response = await self._post_fresh(job, body)
         except aiohttp.ConnectionTimeoutError:
-            return _failed(f"no connection within {_time_to_connect(job, began_at):.1g} s", body)
+            limit = _time_to_connect(job, began_at)
+            return _failed(Reason.TIMEOUT, f"no connection within {limit:.1g} s", body)
         except TimeoutError:
-            return _failed(f"no answer within {job.deadline:g} s{body.unsent}", body)
+            detail = f"no answer within {job.deadline:g} s{body.unsent}"
+            return _failed(Reason.TIMEOUT, detail, body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if body.unwritten is _Unwritten.LATE:
                 return None
-            return _failed(why(error), body)
+            return _failed(*why(error), body)
         start, size, is_whole = await _finish(response, expires, job.answer_limit)
         result = _result(response, _words(response, start))
         if job.answer_limit and start:
@@ -237,29 +240,41 @@ def _hung_up(transport: asyncio.Transport | None) -> bool:
     return bool(poll.poll(0))
 
 
-def _failed(detail: str, body: _Body) -> AttemptResult:
+def _failed(reason: Reason, detail: str, body: _Body) -> AttemptResult:
     return AttemptResult(
-        AttemptOutcome.FAILED, detail=one_line(detail, DETAIL_LIMIT), body_sent=body.begun
+        AttemptOutcome.FAILED,
+        detail=one_line(detail, DETAIL_LIMIT),
+        body_sent=body.begun,
+        reason=reason,
     )
 
 
 def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
     detail = f"{response.status} {response.reason or ''}".strip()
-    reason = response.headers.get("X-MSH-Error") or words
+    refusal = response.headers.get("X-MSH-Error", "")
+    said = refusal or words
     wait = retry_after(response.headers.get("Retry-After", ""), response.headers.get("Date", ""))
     detail += "" if wait is None else f" (Retry-After: {wait:.0f} s)"
     detail += _moved_to(response)
-    if reason == response.reason:
-        reason = ""
+    if said == response.reason:
+        said = ""
     line = one_line(detail, DETAIL_LIMIT)
     return AttemptResult(
         outcome_of(response.status),
         status=response.status,
         status_line=line,
-        detail=one_line(f"{line}: {reason}", DETAIL_LIMIT) if reason else line,
+        detail=one_line(f"{line}: {said}", DETAIL_LIMIT) if said else line,
         retry_after=wait,
         external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
+        reason=_reason(response, refusal),
     )
+
+
+def _reason(response: aiohttp.ClientResponse, refusal: str) -> Reason:
+    """What the headers say beyond the status; NONE: nothing. `refusal`: of X-MSH-Error."""
+    if response.status == HTTPStatus.NO_CONTENT and (line := one_line(refusal, DETAIL_LIMIT)):
+        return of_refusal(line)
+    return Reason.MOVED if _moved_to(response) else Reason.NONE
 
 
 def _moved_to(response: aiohttp.ClientResponse) -> str:

@@ -21,6 +21,7 @@ from django.conf import settings
 from msh.faults import reach
 from msh.protocol.attempt import DETAIL_LIMIT, AttemptOutcome, AttemptResult
 from msh.protocol.mail import about_header
+from msh.protocol.reason import Reason
 from msh.protocol.uri import mail_address
 from msh.transport.http import one_line
 from msh.transport.job import Job
@@ -197,11 +198,11 @@ class _Transaction:
 
     def failed(self, detail: str) -> AttemptResult:
         text = one_line(f"{self._phase}: {detail}", DETAIL_LIMIT)
-        return AttemptResult(AttemptOutcome.FAILED, detail=text)
+        return AttemptResult(AttemptOutcome.FAILED, detail=text, reason=Reason.MAIL)
 
     def _result(self, outcome: AttemptOutcome, code: int, text: str) -> AttemptResult:
         detail = one_line(f"{self._phase}: {code} {text}", DETAIL_LIMIT)
-        return AttemptResult(outcome, status=code, detail=detail)
+        return AttemptResult(outcome, status=code, detail=detail, reason=Reason.MAIL)
 
     async def close(self) -> None:
         with suppress(TimeoutError, aiosmtplib.SMTPException, OSError):

@@ -47,7 +47,7 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> s
     except aiohttp.InvalidURL:  # its text is the address, of which a part may be a secret
         raise WebhookFailed("the webhook URL is invalid") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise WebhookFailed(one_line(why(error), DETAIL_LIMIT)) from None
+        raise WebhookFailed(one_line(why(error)[1], DETAIL_LIMIT)) from None
 
 
 async def _body(response: aiohttp.ClientResponse) -> str:

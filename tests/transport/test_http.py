@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from msh.flows.operations.inspection.answers import Answer as Said
-from msh.flows.operations.inspection.answers import answer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.reason import Reason
 from msh.transport.carrier import Finished
 from msh.transport.coding import decoded
 from msh.transport.http import ANSWER_LIMIT, LOCATION_LIMIT, WORDS_LIMIT, one_line, retry_after
@@ -128,7 +127,7 @@ def test_where_a_redirect_points_to_is_recorded_printable_and_short(
     assert shown.isascii()
     assert shown.isprintable()
     assert len(shown) == LOCATION_LIMIT + len(")")
-    assert answer_of(result.detail, result.status) is Said.MOVED
+    assert result.reason is Reason.MOVED
     assert len(peer.received) == 1
 
 
@@ -336,7 +335,23 @@ def test_retry_after_comes_with_the_result(transmit: Transmit, peer: Peer) -> No
     peer.script(status(503, retry_after=7))
     result = result_of(transmit())
     assert result.retry_after == 7.0
-    assert answer_of(result.detail, result.status) is Said.WAIT
+    assert result.reason is Reason.WAIT
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "reason"),
+    [
+        (204, "number 22 came, 13 to 21 missing: expected 13", Reason.NUMBERS),
+        (204, "MessageId m was accepted before with other content", Reason.NOT_ACCEPTED),
+        (200, "number 22 came, 13 to 21 missing: expected 13", Reason.NO_ACKNOWLEDGEMENT),
+        (403, "number 22 came, 13 to 21 missing: expected 13", Reason.CREDENTIALS),
+    ],
+)
+def test_a_refusal_of_a_message_that_was_carried_is_read_when_it_arrives(
+    transmit: Transmit, peer: Peer, code: int, said: str, reason: Reason
+) -> None:
+    peer.script(status(code, headers={"X-MSH-Error": said}))
+    assert result_of(transmit()).reason is reason
 
 
 def test_one_line_is_printable_ascii_within_the_limit() -> None:
@@ -354,7 +369,7 @@ def test_a_body_that_is_still_going_out_at_the_deadline_is_told(transmit: Transm
         )
         assert told is not None
         assert 0 < int(told[1]) < 30_000_000
-        assert answer_of(result.detail) is Said.TIMEOUT
+        assert result.reason is Reason.TIMEOUT
 
         result = result_of(transmit(url=url, body=b"x", deadline=0.5))
         assert result.detail == "no answer within 0.5 s"

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from msh.flows.operations.inspection.answers import Answer as Said
-from msh.flows.operations.inspection.answers import answer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.reason import Reason
 from msh.transport.http import HttpTransport
 from msh.transport.job import Job, Lapse
 from tests.certificates import write_certificate
@@ -44,7 +43,7 @@ def test_a_refused_connection_sent_nothing(transmit: Transmit, peer: Peer) -> No
     assert result.body_sent is False
     place = urlsplit(peer.address).netloc
     assert result.detail == f"Cannot connect to {place}: Connection refused"
-    assert answer_of(result.detail) is Said.CONNECTION
+    assert result.reason is Reason.CONNECTION
 
 
 def test_an_unknown_host_sent_nothing(transmit: Transmit) -> None:
@@ -52,7 +51,7 @@ def test_an_unknown_host_sent_nothing(transmit: Transmit) -> None:
     assert result.outcome is AttemptOutcome.FAILED
     assert result.body_sent is False
     assert result.detail.startswith("Host name not found: no-such-host.invalid (")
-    assert answer_of(result.detail) is Said.NAME
+    assert result.reason is Reason.NAME
 
 
 def test_a_connection_that_is_never_made_ends_at_the_deadline(transmit: Transmit) -> None:
@@ -84,7 +83,7 @@ def test_a_connection_that_breaks_after_the_write_is_not_tried_again(
         "Connection closed before the answer",
         "Connection broken: Connection reset by peer",
     }
-    assert answer_of(result.detail) is Said.CUT
+    assert result.reason is Reason.CUT
     assert len(peer.received) == 1
 
 
@@ -159,7 +158,7 @@ def test_a_connection_is_waited_for_only_while_the_job_may_be_written(transmit: 
     waited = re.fullmatch(r"no connection within (\S+) s", result.detail)
     assert waited, result.detail
     assert 0 < float(waited[1]) <= 1
-    assert answer_of(result.detail) is Said.TIMEOUT
+    assert result.reason is Reason.TIMEOUT
     assert result.body_sent is False
 
 
@@ -181,7 +180,7 @@ def test_untrusted_certificate_is_refused(transmit: Transmit, tmp_path: Path) ->
     assert result.body_sent is False
     place = peer.address.split("/")[2]
     assert result.detail == f"Certificate not trusted: self-signed certificate ({place})"
-    assert answer_of(result.detail) is Said.TLS
+    assert result.reason is Reason.TLS
 
 
 def test_a_server_without_tls_is_named_so(transmit: Transmit) -> None:
@@ -192,7 +191,7 @@ def test_a_server_without_tls_is_named_so(transmit: Transmit) -> None:
         greeted.result()
     assert result.detail.startswith("TLS failed: ")
     assert result.detail.endswith(f" ({place})")
-    assert answer_of(result.detail) is Said.TLS
+    assert result.reason is Reason.TLS
     assert result.body_sent is False
 
 

@@ -25,6 +25,7 @@ from msh.protocol.errors import RefusedTooOften
 from msh.protocol.events import ErrorReceived
 from msh.protocol.flight.answers import events_of
 from msh.protocol.message import ErrorReport
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 from msh.protocol.vocabulary import Severity
 from msh.store import capacity
@@ -134,7 +135,8 @@ def _with_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> At
         return replace(result, detail=shortened(detail))
     again = fault.code is FaultCode.SERVER or is_retryable(copy.agreement_id, fault.error_codes)
     outcome = AttemptOutcome.FAILED if again else AttemptOutcome.REFUSED
-    return replace(result, outcome=outcome, detail=shortened(said), code=code)
+    reason = Reason.SERVER_ERROR if again else Reason.MESSAGE
+    return replace(result, outcome=outcome, detail=shortened(said), code=code, reason=reason)
 
 
 def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[AnswerEvent, ...]:

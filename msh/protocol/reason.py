@@ -1,0 +1,66 @@
+"""Why an attempt ended as it did, as a code: decided where the fact is known, stored, and never
+read back from words."""
+
+import re
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """How the partner answered, or how an attempt ended without an answer."""
+
+    CREDENTIALS = "credentials"
+    ADDRESS = "address"
+    MOVED = "moved"
+    MESSAGE = "message"
+    WAIT = "wait"
+    SERVER_ERROR = "server_error"
+    UNAVAILABLE = "unavailable"
+    GATEWAY = "gateway"
+    NAME = "name"
+    TLS = "tls"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    CUT = "cut"
+    MAIL = "mail"
+    NUMBERS = "numbers"
+    NOT_ACCEPTED = "not_accepted"
+    NO_ACKNOWLEDGEMENT = "no_acknowledgement"
+    OTHER = "other"
+    NONE = ""
+    """Nothing is known: there was no attempt, or it has not ended."""
+
+
+_BY_STATUS = {
+    **dict.fromkeys((401, 403, 407), Reason.CREDENTIALS),
+    **dict.fromkeys((404, 405, 410, 421), Reason.ADDRESS),
+    **dict.fromkeys((400, 413, 415, 422), Reason.MESSAGE),
+    **dict.fromkeys((502, 504), Reason.GATEWAY),
+    **dict.fromkeys((408, 425), Reason.SERVER_ERROR),
+    **dict.fromkeys((429, 503), Reason.UNAVAILABLE),
+}
+
+
+def of_status(status: int, *, asked_to_wait: bool = False) -> Reason:
+    """What an HTTP status says by itself. `asked_to_wait`: as in `msh.protocol.attempt`."""
+    if asked_to_wait:
+        return Reason.WAIT
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if 200 <= status < 300:
+        return Reason.NO_ACKNOWLEDGEMENT
+    if 300 <= status < 400:
+        return Reason.ADDRESS
+    return Reason.SERVER_ERROR if status >= 500 else Reason.OTHER
+
+
+_NUMBERS = re.compile(
+    r"missing: expected [0-9]+$|was accepted before for another MessageId$|is not above the last"
+)
+"""What a Receiver says of a number that is not the next one (`msh.protocol.receiver`)."""
+
+
+def of_refusal(said: str) -> Reason:
+    """Of a message that was carried and not accepted (D49): 204 with X-MSH-Error, of which `said`
+    is the value. The draft has no code for it, so this is the one place where words of a partner
+    are read for what they mean: when they arrive."""
+    return Reason.NUMBERS if _NUMBERS.search(said) else Reason.NOT_ACCEPTED

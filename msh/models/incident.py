@@ -21,6 +21,8 @@ class Incident(models.Model):
     kind = models.CharField(max_length=32, choices=[(k.value, k.name) for k in IncidentKind])
     message_id = models.CharField("MessageId", max_length=255, blank=True)
     detail = models.TextField(blank=True)
+    reason = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """A Reason, if what opened it names one."""
     consumer = models.CharField(max_length=63, blank=True, db_default="", default="")
     """Of a delivery, or of the link that is stuck for it: a name, for it outlives the consumer."""
     count = models.PositiveIntegerField(default=1, db_default=1)
@@ -112,6 +114,8 @@ class OperatorNotice(models.Model):
     )
     message_id = models.CharField("MessageId", max_length=255, blank=True)
     detail = models.TextField(blank=True)
+    reason = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """A Reason: of the last answer, else of the incident."""
     held = models.BooleanField(default=False, db_default=False)
     """It was held back in quiet hours: it is sent in a digest when they end."""
     is_end = models.BooleanField(default=False, db_default=False)

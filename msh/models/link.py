@@ -64,6 +64,8 @@ class OutboundLink(models.Model):
     suspended_for = models.CharField(max_length=32, blank=True, default="", db_default="")
     """An IncidentKind, or "operator"."""
     suspended_detail = models.TextField(blank=True, default="", db_default="")
+    suspended_reason = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """A Reason, if the suspension itself names one; else the last attempt has it."""
     failures = models.IntegerField(default=0, db_default=0)
     """Attempts of flights in a row that failed in transport. With the
     columns below: of the gate."""

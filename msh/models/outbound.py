@@ -273,6 +273,8 @@ class Attempt(models.Model):
     )
     status = models.SmallIntegerField(null=True, blank=True)
     detail = models.TextField(blank=True, db_default="")
+    reason = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """A Reason: what `detail` says in words. Empty while it is under way."""
     body_sent = models.BooleanField(default=True, db_default=True)
     """False only where no byte of the body left us for certain (D18)."""
 

@@ -6,6 +6,7 @@ from .agreement import Terms
 from .events import Numbered
 from .kinds import IncidentKind, PartyEventKind, Verdict
 from .message import Field
+from .reason import Reason
 from .vocabulary import ErrorCode, Severity
 
 SILENCE = frozenset({IncidentKind.RETRIES_SPENT, IncidentKind.TRANSIENT_LIMIT})
@@ -64,9 +65,12 @@ class RecordLateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
+    """`reason`: what the partner's last answer says about the cause, if that is why."""
+
     kind: IncidentKind
     message_id: str = ""
     detail: str = ""
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +107,11 @@ class PollLane:
 @dataclass(frozen=True, slots=True)
 class ExplainSuspension:
     """What the partner said about the message in flight after its lane was suspended without an
-    answer: `detail` takes the place of what was known."""
+    answer: `detail` and `reason` take the place of what was known."""
 
     message_id: str
     detail: str
+    reason: Reason
 
 
 SenderEffect = (

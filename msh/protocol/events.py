@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from .agreement import Terms
 from .kinds import Verdict
 from .message import ErrorReport
+from .reason import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class AttemptFailed(AttemptEvent):
     unreachable: bool = False
     asked_to_wait: bool = False
     nothing_sent: bool = False
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class AttemptRefused(AttemptEvent):
 
     detail: str = ""
     code: str = ""
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True)

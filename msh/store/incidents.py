@@ -46,20 +46,21 @@ class NewIncident:
     detail: str
     at: datetime
     consumer: str = ""
+    reason: str = ""
 
 
 # Of two transactions the one that read the clock first may be the second to write.
 OPEN = Write(
     """
     INSERT INTO msh_incident
-        (partner_id, direction, kind, message_id, detail, consumer, opened_at, last_at)
-    VALUES (%(partner_id)s, %(direction)s, %(kind)s, %(message_id)s, %(detail)s, %(consumer)s,
-            %(at)s, %(at)s)
+        (partner_id, direction, kind, message_id, detail, reason, consumer, opened_at, last_at)
+    VALUES (%(partner_id)s, %(direction)s, %(kind)s, %(message_id)s, %(detail)s, %(reason)s,
+            %(consumer)s, %(at)s, %(at)s)
     ON CONFLICT (partner_id, direction, kind) WHERE resolved_at IS NULL
     DO UPDATE SET count = msh_incident.count + 1, last_at = EXCLUDED.last_at,
                   opened_at = LEAST(msh_incident.opened_at, EXCLUDED.opened_at),
                   detail = EXCLUDED.detail, message_id = EXCLUDED.message_id,
-                  consumer = EXCLUDED.consumer
+                  reason = EXCLUDED.reason, consumer = EXCLUDED.consumer
 """,
     order=Order.INCIDENT,
 )
@@ -86,7 +87,8 @@ APPEND_TO_DETAIL = Write(
 # A partner may repeat an Error as often as it likes.
 EXPLAIN = Write(
     """
-    UPDATE msh_incident SET detail = detail || '; ' || left(%(text)s, 500)
+    UPDATE msh_incident
+    SET detail = detail || '; ' || left(%(text)s, 500), reason = %(reason)s
     WHERE resolved_at IS NULL
       AND (partner_id, direction, message_id) = (%(partner_id)s, 'out', %(message_id)s)
       AND position('; ' || left(%(text)s, 500) || '; ' IN '; ' || detail || '; ') = 0

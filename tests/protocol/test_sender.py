@@ -11,6 +11,7 @@ from msh.protocol.agreement import Terms
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, InFlight, Lane, LaneState
+from msh.protocol.reason import Reason
 from msh.protocol.sender import TRANSITIONS, step
 from msh.protocol.sender.answers import wait_asked_for
 
@@ -118,8 +119,18 @@ def test_an_answer_to_another_message_never_touches_the_one_in_flight(
 @pytest.mark.parametrize(
     ("kind", "then"),
     [
-        (IncidentKind.REFUSED_BY_PEER, [do.ExplainSuspension("m7", "SequenceGap: 5 missing")]),
-        (OPERATOR, [do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")]),
+        (
+            IncidentKind.REFUSED_BY_PEER,
+            [do.ExplainSuspension("m7", "SequenceGap: 5 missing", Reason.NUMBERS)],
+        ),
+        (
+            OPERATOR,
+            [
+                do.OpenIncident(
+                    IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing", Reason.NUMBERS
+                )
+            ],
+        ),
         (IncidentKind.RESYNCHRONISE, []),
         (IncidentKind.ERROR_RECEIVED, []),
     ],

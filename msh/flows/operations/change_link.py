@@ -51,7 +51,7 @@ def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
     """Raises NotPossible if the locked lane of this partner has changed since it was seen."""
     flying = links.lane(partner.pk).in_flight
     message_id = flying.message_id if flying else ""
-    since, cause, detail = links.suspended(partner.pk)
+    since, cause, detail, _ = links.suspended(partner.pk)
     changes = []
     if seen.message_id not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")

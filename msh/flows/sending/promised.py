@@ -213,7 +213,7 @@ def _ended_attempt(finished: Finished) -> EndedAttempt | None:
     copy, result = finished.job.key, finished.outcome
     if not isinstance(copy, Copy) or copy.attempt is None:
         return None
-    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail)
+    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail, result.reason)
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Finished:

@@ -304,7 +304,7 @@ def event_of(
             return AttemptTransmitted(message_id, attempt)
         case AttemptOutcome.REFUSED:
             code = result.code or ("" if status is None else str(status))
-            return AttemptRefused(message_id, attempt, result.detail, code)
+            return AttemptRefused(message_id, attempt, result.detail, code, result.reason)
     return AttemptFailed(
         message_id,
         attempt,
@@ -314,4 +314,5 @@ def event_of(
         unreachable=is_unreachable(status, result.retry_after),
         asked_to_wait=asks_to_wait(status, result.retry_after),
         nothing_sent=not result.body_sent,
+        reason=result.reason,
     )

@@ -62,7 +62,7 @@ def note_failed(flight: Flight, event: on.AttemptFailed, now: datetime) -> Outco
 
 
 def fail_as_refused(flight: Flight, event: on.AttemptRefused, now: datetime) -> Outcome:
-    return fail(flight, IncidentKind.REFUSED_BY_PEER, event.detail)
+    return fail(flight, IncidentKind.REFUSED_BY_PEER, event.detail, reason=event.reason)
 
 
 def retry_or_give_up(flight: Flight, event: DeadlinePassed, now: datetime) -> Outcome:

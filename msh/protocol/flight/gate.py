@@ -25,6 +25,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.reason import Reason
 from msh.protocol.table import Cell, Row, apply, by_state, illegal
 
 from .events import ProbeClaimed
@@ -84,6 +85,7 @@ class MessageUnreached:
 
     message_id: str
     detail: str
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class MessageRefused:
     message_id: str
     code: str
     detail: str
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ def event_of(before: Flight, after: Flight, event: object) -> MessageRefused | M
     if after.state is not FlightState.FAILED:
         return None
     if isinstance(event, on.AttemptRefused) and event.code:
-        return MessageRefused(after.message_id, event.code, event.detail)
+        return MessageRefused(after.message_id, event.code, event.detail, event.reason)
     if isinstance(event, on.ErrorReceived):
         report = event.report
         code = report.code_text or report.code
@@ -231,7 +234,7 @@ def _failed(gate: Gate, event: on.AttemptFailed, now: datetime) -> Outcome:
     if failed.failures < BREAKER or now - since < timedelta(seconds=gate.retry_interval):
         return failed, ()
     detail = f"{failed.failures} attempts in a row were not answered, the last: {event.detail}"
-    return _suspend(failed, event.message_id, detail, now)
+    return _suspend(failed, replace(event, detail=detail), now)
 
 
 def _refused(gate: Gate, event: MessageRefused, now: datetime) -> Outcome:
@@ -253,7 +256,7 @@ def _refused(gate: Gate, event: MessageRefused, now: datetime) -> Outcome:
     )
     shut = replace(counted, state=GateState.SUSPENDED, due=None, suspended_for=kind)
     resolved = (do.ResolveIncidents(),) if gate.state is GateState.SUSPENDED else ()
-    return shut, (*resolved, do.OpenIncident(kind, event.message_id, detail))
+    return shut, (*resolved, do.OpenIncident(kind, event.message_id, detail, event.reason))
 
 
 def _taken(gate: Gate, event: MessageTaken, now: datetime) -> Outcome:
@@ -271,17 +274,17 @@ def _heard(gate: Gate, event: PartnerHeard, now: datetime) -> Outcome:
 
 
 def _unreached(gate: Gate, event: MessageUnreached, now: datetime) -> Outcome:
-    return _suspend(gate, event.message_id, event.detail, now)
+    return _suspend(gate, event, now)
 
 
-def _suspend(gate: Gate, message_id: str, detail: str, now: datetime) -> Outcome:
+def _suspend(gate: Gate, why: on.AttemptFailed | MessageUnreached, now: datetime) -> Outcome:
     kind = IncidentKind.PARTNER_UNREACHABLE
     due = _next_probe(gate, now)
     suspended = replace(
         gate, state=GateState.SUSPENDED, due=due, probed_at=None, suspended_for=kind
     )
-    detail = f"{detail}. {gate.expiring}" if gate.expiring else detail
-    return suspended, (do.OpenIncident(kind, message_id, detail),)
+    detail = f"{why.detail}. {gate.expiring}" if gate.expiring else why.detail
+    return suspended, (do.OpenIncident(kind, why.message_id, detail, why.reason),)
 
 
 def _next_probe(gate: Gate, since: datetime) -> datetime | None:

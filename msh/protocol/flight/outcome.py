@@ -6,6 +6,7 @@ from msh.protocol import effects as do
 from msh.protocol.attempt import unacknowledged_after
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import ErrorCode, Severity
 
 from .value import Flight, FlightState, OnSilence
@@ -36,13 +37,14 @@ def fail(
     detail: str,
     code: str = ErrorCode.DELIVERY_FAILURE,
     severity: Severity = Severity.HARD_ERROR,
+    reason: Reason = Reason.NONE,
 ) -> Outcome:
     message_id = flight.message_id
     return land(
         flight,
         FlightState.FAILED,
         do.Fail(message_id, code, severity, detail),
-        do.OpenIncident(kind, message_id, f"{code}: {detail}"),
+        do.OpenIncident(kind, message_id, f"{code}: {detail}", reason),
         do.NotifyFromParty(PartyEventKind.FAILED, message_id, f"{code}: {detail}"),
     )
 

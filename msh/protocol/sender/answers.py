@@ -8,6 +8,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import OPERATOR, Lane, LaneState
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import Severity
 
 from .outcome import Outcome, end_flight, suspend, suspend_at_transient_limit
@@ -107,12 +108,16 @@ def suspend_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: dateti
     if lane.in_flight is None:
         return report_out_of_step(lane, event, now)
     detail = f"{event.report.code}: {event.report.description}"
-    return suspend(lane, IncidentKind.RESYNCHRONISE, detail)
+    return suspend(lane, IncidentKind.RESYNCHRONISE, detail, Reason.NUMBERS)
 
 
 def report_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
     detail = f"{event.report.code}: {event.report.description}"
-    return lane, (do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail),)
+    return lane, (_out_of_step(event.message_id, detail),)
+
+
+def _out_of_step(message_id: str, detail: str) -> do.OpenIncident:
+    return do.OpenIncident(IncidentKind.RESYNCHRONISE, message_id, detail, Reason.NUMBERS)
 
 
 def explain_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: datetime) -> Outcome:
@@ -121,10 +126,9 @@ def explain_out_of_step(lane: Lane, event: on.SequenceErrorReceived, now: dateti
     after, noted = note_error(lane, event, now)
     detail = f"{event.report.code}: {event.report.description}"
     if lane.in_flight is not None and lane.suspended_for in _UNEXPLAINED:
-        return after, (*noted, do.ExplainSuspension(event.message_id, detail))
+        return after, (*noted, do.ExplainSuspension(event.message_id, detail, Reason.NUMBERS))
     if lane.suspended_for == OPERATOR:
-        incident = do.OpenIncident(IncidentKind.RESYNCHRONISE, event.message_id, detail)
-        return after, (*noted, incident)
+        return after, (*noted, _out_of_step(event.message_id, detail))
     return after, noted
 
 

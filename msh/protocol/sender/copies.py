@@ -84,7 +84,7 @@ def wait_for_retry(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcom
 
 
 def suspend_as_refused(lane: Lane, event: on.AttemptRefused, now: datetime) -> Outcome:
-    return suspend(lane, IncidentKind.REFUSED_BY_PEER, event.detail)
+    return suspend(lane, IncidentKind.REFUSED_BY_PEER, event.detail, event.reason)
 
 
 def retry_or_suspend(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:

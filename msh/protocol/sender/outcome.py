@@ -6,6 +6,7 @@ from datetime import datetime
 from msh.protocol import effects as do
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import Lane, LaneState
+from msh.protocol.reason import Reason
 
 Outcome = tuple[Lane, tuple[do.SenderEffect, ...]]
 """The lane afterwards, and the effects that belong into its transaction."""
@@ -15,10 +16,10 @@ def stay(lane: Lane, event: object, now: datetime) -> Outcome:
     return lane, ()
 
 
-def suspend(lane: Lane, kind: IncidentKind, detail: str) -> Outcome:
+def suspend(lane: Lane, kind: IncidentKind, detail: str, reason: Reason = Reason.NONE) -> Outcome:
     message_id = lane.flying.message_id
     return lane.suspends(kind), (
-        do.OpenIncident(kind, message_id, detail),
+        do.OpenIncident(kind, message_id, detail, reason),
         do.NotifyFromParty(PartyEventKind.SUSPENDED, message_id, detail),
     )
 

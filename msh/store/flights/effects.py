@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from msh.protocol import effects as do
 from msh.protocol.flight.gate import MessageUnreached
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.reason import Reason
 from msh.store import incidents
 from msh.store.engine import run
 from msh.store.history import SYSTEM, Actor
@@ -33,11 +34,19 @@ def detail_of(effects: Iterable[object]) -> str:
     return ""
 
 
-def with_last_words(key: int, detail: str) -> str:
+def reason_of(effects: Iterable[object]) -> Reason:
+    opened = (effect.reason for effect in effects if isinstance(effect, do.OpenIncident))
+    return next(opened, Reason.NONE)
+
+
+def with_last_words(key: int, detail: str) -> tuple[str, Reason]:
     """What the last attempt failed with, behind a sentence that says only how often: the cause is
     what an operator needs. `key` is the row id of the message."""
     (rows,) = run(flight_sql.LAST_FAILURE(key=key))
-    return f"{detail}, the last: {rows[0].detail}" if rows and rows[0].detail else detail
+    if not rows:
+        return detail, Reason.NONE
+    last = rows[0]
+    return f"{detail}, the last: {last.detail}" if last.detail else detail, Reason(last.reason)
 
 
 def _end(flights: "Flights", one: LockedFlight, state: str, outcome: str = "") -> None:
@@ -81,10 +90,12 @@ def _open_incident(
     flights: "Flights", one: LockedFlight, effect: do.OpenIncident, event: str, actor: Actor
 ) -> None:
     partner_id, message_id = one.row.partner_id, one.row.message_id
-    detail = effect.detail
+    detail, reason = effect.detail, effect.reason
     if effect.kind is IncidentKind.RETRIES_SPENT:
-        detail = with_last_words(one.key, detail)
-    new = incidents.NewIncident(partner_id, "out", effect.kind, message_id, detail, flights.now)
+        detail, reason = with_last_words(one.key, detail)
+    new = incidents.NewIncident(
+        partner_id, "out", effect.kind, message_id, detail, flights.now, reason=reason
+    )
     flights.add(incidents.open_incident(new))
 
 
@@ -128,8 +139,7 @@ def _transmit(
 def _report_unreachable(
     flights: "Flights", one: LockedFlight, effect: do.ReportUnreachable, event: str, actor: Actor
 ) -> None:
-    detail = with_last_words(one.key, effect.detail)
-    unreached = MessageUnreached(effect.message_id, detail)
+    unreached = MessageUnreached(effect.message_id, *with_last_words(one.key, effect.detail))
     flights.step_gate(one.row.partner_id, unreached)
 
 
@@ -150,9 +160,8 @@ FLIGHT_EFFECTS: dict[type, Callable[["Flights", LockedFlight, Any, str, Actor], 
 
 
 def _open_incident_of_gate(flights: "Flights", partner_id: int, effect: do.OpenIncident) -> None:
-    new = incidents.NewIncident(
-        partner_id, "out", effect.kind, effect.message_id, effect.detail, flights.now
-    )
+    about = (partner_id, "out", effect.kind, effect.message_id, effect.detail, flights.now)
+    new = incidents.NewIncident(*about, reason=effect.reason)
     flights.add(incidents.open_incident(new))
 
 

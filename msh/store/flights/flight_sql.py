@@ -215,8 +215,8 @@ LOAD_COPIES = Statement(
 # Nothing if the partner took the last copy.
 LAST_FAILURE = Statement(
     """
-    SELECT detail FROM (
-        SELECT detail, outcome FROM msh_attempt WHERE message_id = %(key)s
+    SELECT detail, reason FROM (
+        SELECT detail, reason, outcome FROM msh_attempt WHERE message_id = %(key)s
         ORDER BY number DESC LIMIT 1) last
     WHERE outcome IN ('failed', 'doubted')
     """,

@@ -17,6 +17,7 @@ from msh.protocol.flight import Flight, FlightEvent, gate, numbering, step
 from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
 from msh.protocol.flight.numbering import MessageStarted
 from msh.protocol.flight.serial import Order
+from msh.protocol.reason import Reason
 from msh.store import history
 from msh.store.engine import Call, Statement, run, run_all
 from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
@@ -25,7 +26,7 @@ from msh.store.sending.links import end_attempt
 
 from . import conversation_sql, flight_sql, gate_sql
 from .conversations import LockedConversation, lock_conversations
-from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of
+from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of, reason_of
 from .locked_flight import (
     LockedFlight,
     LockedGate,
@@ -70,7 +71,7 @@ class Flights:
         wait for their turn. Raises UnreadableTermsError."""
         locked = cls()
         for row in gates:
-            since = (row.suspended_since, row.suspended_detail)
+            since = (row.suspended_since, row.suspended_detail, row.suspended_reason)
             shut = LockedGate(row, gate_of(row, longest_attempt), row.under_way, since)
             locked._gates[row.partner_id] = shut
             locked.now = max(locked.now, row.now)
@@ -236,7 +237,8 @@ class Flights:
         if (before.state, before.suspended_for) != (after.state, after.suspended_for):
             detail = detail_of(effects)
             is_shut = after.state is GateState.SUSPENDED
-            held.suspended = (self.now, detail) if is_shut else (None, "")
+            shut = (self.now, detail, reason_of(effects))
+            held.suspended = shut if is_shut else (None, "", Reason.NONE)
             was, now = (
                 "suspended" if one.state is GateState.SUSPENDED else "idle"
                 for one in (before, after)

@@ -97,6 +97,7 @@ LOAD_GATES = Statement(
     SELECT link.id AS link_id, link.partner_id, link.state, link.failures, link.failing_since,
            link.probe_due, link.probed_at, link.refusals, link.refused_for, link.refused_message,
            link.suspended_for, link.suspended_since, link.suspended_detail,
+           link.suspended_reason,
            partner.probe_interval, partner.never_probe, agreed.retry_interval,
            link.state = 'suspended' AND {IN_MAINTENANCE} AS in_maintenance,
            flying.under_way, flying.expiring, flying.first_expiry, flying.last_expiry,
@@ -128,7 +129,8 @@ WRITE_GATE = Write(
         failures = %(failures)s, failing_since = %(failing_since)s, probe_due = %(probe_due)s,
         probed_at = %(probed_at)s, refusals = %(refusals)s, refused_for = %(refused_for)s,
         refused_message = %(refused_message)s, suspended_for = %(suspended_for)s,
-        suspended_since = %(suspended_since)s, suspended_detail = %(suspended_detail)s
+        suspended_since = %(suspended_since)s, suspended_detail = %(suspended_detail)s,
+        suspended_reason = %(suspended_reason)s
     WHERE id = %(link_id)s AND state IN ('idle', 'suspended')
     """,
     order=Order.LINK,

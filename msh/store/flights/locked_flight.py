@@ -32,8 +32,8 @@ class LockedGate:
     row: GateRow
     gate: Gate
     under_way: int
-    suspended: tuple[datetime | None, str]
-    """Since when, and why, as it is shown."""
+    suspended: tuple[datetime | None, str, str]
+    """Since when, and why: as it is shown, and as a Reason."""
     changed: bool = False
 
 
@@ -166,7 +166,7 @@ def gate_of(row: GateRow, longest_attempt: float) -> Gate:
 
 
 def gate_state(locked: LockedGate) -> rows.GateState:
-    gate, (since, detail) = locked.gate, locked.suspended
+    gate, (since, detail, reason) = locked.gate, locked.suspended
     return rows.GateState(
         link_id=locked.row.link_id,
         suspended=gate.state is GateState.SUSPENDED,
@@ -180,6 +180,7 @@ def gate_state(locked: LockedGate) -> rows.GateState:
         suspended_for=gate.suspended_for,
         suspended_since=since,
         suspended_detail=detail,
+        suspended_reason=reason,
     )
 
 

@@ -26,9 +26,10 @@ class FoundFlight:
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
-    """`detail`: how the last attempt of a message failed."""
+    """How the last attempt of a message failed: in words, and as a Reason."""
 
     detail: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class GateRow:
     suspended_for: str
     suspended_since: datetime | None
     suspended_detail: str
+    suspended_reason: str
     probe_interval: int
     never_probe: bool
     retry_interval: int
@@ -149,6 +151,7 @@ class GateState:
     suspended_for: str
     suspended_since: datetime | None
     suspended_detail: str
+    suspended_reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

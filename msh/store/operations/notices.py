@@ -29,6 +29,7 @@ class Subject:
     message_id: str
     detail: str
     at: datetime
+    reason: str = ""
     turns: int = 0
     passed: bool = False
     beside: Sequence[str] = ()
@@ -51,7 +52,7 @@ class End:
 # What the partner answered last is said with an incident, unless its detail is just that.
 _ANSWER = """
     LEFT JOIN LATERAL (
-        SELECT NULLIF(NULLIF(attempt.detail, ''), called.detail) AS detail
+        SELECT NULLIF(NULLIF(attempt.detail, ''), called.detail) AS detail, attempt.reason
         FROM msh_outboundlink link
         JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
         JOIN msh_attempt attempt ON attempt.message_id = flying.id
@@ -68,11 +69,11 @@ _ANNOUNCE = Statement(
         ORDER BY id LIMIT {LIMIT} FOR NO KEY UPDATE SKIP LOCKED),
     called AS (
         UPDATE msh_incident incident SET announced = true FROM fresh WHERE incident.id = fresh.id
-        RETURNING incident.id, partner_id, direction, kind, message_id, incident.detail, opened_at,
-                  resolved_at)
+        RETURNING incident.id, partner_id, direction, kind, message_id, incident.detail,
+                  incident.reason, opened_at, resolved_at)
     SELECT called.id AS incident_id, called.partner_id, called.kind, called.message_id,
            concat_ws('; last answer: ', called.detail, answer.detail) AS detail,
-           called.opened_at AS at, 0 AS turns,
+           COALESCE(answer.reason, called.reason) AS reason, called.opened_at AS at, 0 AS turns,
            called.resolved_at IS NOT NULL AND EXISTS (
                SELECT FROM msh_maintenancewindow held
                WHERE held.partner_id = called.partner_id AND held.state IN ('running', 'ended')
@@ -96,14 +97,15 @@ _ANNOUNCE = Statement(
 _DUE_AGAIN = Statement(
     f"""
     WITH called AS (
-        SELECT id, partner_id, direction, kind, message_id, detail, opened_at, turns
+        SELECT id, partner_id, direction, kind, message_id, detail, reason, opened_at, turns
         FROM msh_incident
         WHERE next_turn <= statement_timestamp() AND resolved_at IS NULL AND assigned_to = ''
           AND partner_id <> ALL(%(quiet)s::bigint[])
         ORDER BY next_turn LIMIT {LIMIT} FOR NO KEY UPDATE SKIP LOCKED)
     SELECT called.id AS incident_id, called.partner_id, called.kind, called.message_id,
            concat_ws('; last answer: ', called.detail, answer.detail) AS detail,
-           called.opened_at AS at, called.turns, false AS passed,
+           COALESCE(answer.reason, called.reason) AS reason, called.opened_at AS at,
+           called.turns, false AS passed,
            ARRAY(
                SELECT other.kind FROM msh_incident other
                WHERE other.partner_id = called.partner_id AND other.direction = called.direction
@@ -135,10 +137,11 @@ _LATE = Statement(
            'no Acknowledgement yet, ' || link.retries_spent || ' of '
                || terms.retries || ' retries spent; last answer: '
                || COALESCE(NULLIF(answer.detail, ''), 'none') AS detail,
+           COALESCE(answer.reason, '') AS reason,
            statement_timestamp() AS at
     FROM msh_outboundlink link JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
-        SELECT outcome, detail FROM msh_attempt
+        SELECT outcome, detail, reason FROM msh_attempt
         WHERE message_id = flying.id AND ended_at IS NOT NULL
         ORDER BY number DESC LIMIT 1) answer ON true
     CROSS JOIN LATERAL (

@@ -18,6 +18,21 @@ from . import link_sql, message_sql, party_events
 from .queue_sql import HEAD, VERSION_OF_NEXT
 
 _WRITE_LINK = link_sql.WRITE.sql
+_NOT_SUSPENDED = {
+    "suspended_since": "NULL",
+    "suspended_for": "''",
+    "suspended_detail": "''",
+    "suspended_reason": "''",
+}
+"""A link whose next message is put in flight: as constants, for a statement has 50 values at most
+that psycopg does not translate each time."""
+
+
+def _write_started() -> str:
+    sql = _WRITE_LINK
+    for name, constant in _NOT_SUSPENDED.items():
+        sql = sql.replace(f"%({name})s", constant)
+    return sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +53,7 @@ END_ATTEMPT = Write(f"""
     WITH link AS ({_WRITE_LINK})
     UPDATE msh_attempt
     SET ended_at = %(at)s, outcome = %(outcome)s, status = %(status)s, detail = %(detail)s,
-        body_sent = %(body_sent)s
+        reason = %(reason)s, body_sent = %(body_sent)s
     WHERE message_id = %(key)s AND number = %(number)s
 """)
 
@@ -57,10 +72,10 @@ _NEXT_AS_REMEMBERED = f"""
 """
 
 
-def _if_unchanged(guard: str = "") -> str:
+def _if_unchanged(write: str = _WRITE_LINK, guard: str = "") -> str:
     return f"""
     WITH link AS (
-        {_WRITE_LINK} AND xmin = %(version)s {guard}
+        {write} AND xmin = %(version)s {guard}
         RETURNING id, xmin::text AS version, statement_timestamp() AS at),
     done AS (
         UPDATE msh_outboundmessage
@@ -85,7 +100,7 @@ ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_if_unchanged()} SELECT version, at FROM
 # With a promise the link has the number of its attempt.
 def _and_start_next(guard: str = "") -> Statement[Written]:
     return Statement(
-        f"""{_if_unchanged(guard)},
+        f"""{_if_unchanged(_write_started(), guard)},
     next AS (
         UPDATE msh_outboundmessage
         SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
@@ -159,7 +174,7 @@ def if_unchanged(
             version=version,
             partner_id=entry.values["partner_id"],
             **(remembered or {}),
-            **link.values,
+            **{name: v for name, v in link.values.items() if name not in _NOT_SUSPENDED},
             **_named("done", done),
             **_named("next", following),
             **_recorded("event", event),

@@ -53,7 +53,8 @@ _SUSPEND = Write(
     """
     UPDATE msh_outboundlink
     SET state = 'suspended', due = NULL, unsent = false, promised = false,
-        suspended_since = %(at)s, suspended_for = %(kind)s, suspended_detail = %(why)s
+        suspended_since = %(at)s, suspended_for = %(kind)s, suspended_detail = %(why)s,
+        suspended_reason = ''
     WHERE partner_id = %(partner_id)s AND state <> 'suspended'
     """,
     order=Order.LINK,

@@ -154,11 +154,12 @@ def _explain_suspension(
     event: SenderEvent,
     actor: Actor,
 ) -> None:
-    since, kind, _ = locked.suspended
-    locked.suspended, locked.changed = (since, kind, effect.detail), True
+    explained = locked.suspended._replace(detail=effect.detail, reason=effect.reason)
+    locked.suspended, locked.changed = explained, True
     links.add(
         incidents.EXPLAIN(
             text=effect.detail,
+            reason=effect.reason,
             partner_id=locked.row.partner_id,
             message_id=effect.message_id,
         )
@@ -174,7 +175,7 @@ def _open_incident(
 ) -> None:
     partner_id, message_id = locked.row.partner_id, effect.message_id
     new = incidents.NewIncident(
-        partner_id, "out", effect.kind, message_id, effect.detail, links.now
+        partner_id, "out", effect.kind, message_id, effect.detail, links.now, reason=effect.reason
     )
     links.add(incidents.open_incident(new))
     name = type(event).__name__

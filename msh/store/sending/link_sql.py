@@ -49,6 +49,7 @@ class LinkRow(LaneRow):
     id: int
     suspended_since: datetime | None
     suspended_detail: str
+    suspended_reason: str
     forwards_id: int | None
     size: int | None
     head_id: int | None
@@ -89,6 +90,7 @@ class LinkState:
     suspended_since: datetime | None
     suspended_for: str
     suspended_detail: str
+    suspended_reason: str
 
 
 LOCK = Statement(
@@ -184,10 +186,11 @@ _COLUMNS = f"""
            link.id, link.partner_id, link.state, link.next_number, link.epoch, link.due,
            link.unsent, link.promised, link.attempt, link.retries_spent, link.transients,
            link.transient_since, link.late_ack, link.suspended_since, link.suspended_for,
-           link.suspended_detail, link.in_flight_id, flying.message_id, flying.sequence_number,
-           flying.terms, flying.forwards_id, COALESCE(flying.size, head.size) AS size,
-           head.id AS head_id, head.message_id AS head_message_id,
-           head.sequence_number AS head_sequence_number, head.epoch AS head_epoch,
+           link.suspended_detail, link.suspended_reason, link.in_flight_id, flying.message_id,
+           flying.sequence_number, flying.terms, flying.forwards_id,
+           COALESCE(flying.size, head.size) AS size, head.id AS head_id,
+           head.message_id AS head_message_id, head.sequence_number AS head_sequence_number,
+           head.epoch AS head_epoch,
            head.earlier_attempts AS head_earlier_attempts,
            {TERMS}, clock_timestamp() AS now
 """
@@ -231,7 +234,8 @@ WRITE = Write(
         suspended_since = %(suspended_since)s, suspended_for = %(suspended_for)s,
         failing_since = NULL, probed_at = NULL, refusals = 0, refused_for = '',
         refused_message = '',
-        suspended_detail = %(suspended_detail)s, failures = 0, probe_due = NULL
+        suspended_detail = %(suspended_detail)s, suspended_reason = %(suspended_reason)s,
+        failures = 0, probe_due = NULL
     WHERE id = %(link_id)s
 """,
     order=Order.LINK,

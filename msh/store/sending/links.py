@@ -16,6 +16,7 @@ from msh.protocol import sender
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import SenderEvent
 from msh.protocol.lane import OPERATOR, Lane, LaneState
+from msh.protocol.reason import Reason
 from msh.store import history
 from msh.store.clock import read_clock
 from msh.store.engine import Call, Statement, run, run_all
@@ -24,7 +25,14 @@ from msh.store.history import ITSELF, Actor, HistoryRow
 from . import best_effort_sql, fast_path, link_sql, message_sql
 from .link_effects import EFFECTS
 from .link_sql import LinkRow
-from .locked_link import Locked, link_state, locked_of
+from .locked_link import (
+    NOT_SUSPENDED,
+    Locked,
+    Suspension,
+    link_state,
+    locked_of,
+    suspension_of,
+)
 from .message_sql import SentMessage
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
@@ -122,9 +130,8 @@ class OutboundLinks:
         """Bytes of payload of the message in flight, if it is the one that was read."""
         return self._held(partner_id).row.size or 0
 
-    def suspended(self, partner_id: int) -> tuple[datetime | None, str, str]:
-        row = self._held(partner_id).row
-        return row.suspended_since, row.suspended_for, row.suspended_detail
+    def suspended(self, partner_id: int) -> Suspension:
+        return suspension_of(self._held(partner_id).row)
 
     def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
@@ -237,12 +244,13 @@ class OutboundLinks:
         actor: Actor,
     ) -> None:
         if after.state is not LaneState.SUSPENDED:
-            locked.suspended = (None, "", "")
+            locked.suspended = NOT_SUSPENDED
         elif before.state is not LaneState.SUSPENDED:
             incidents = [e for e in effects if isinstance(e, do.OpenIncident)]
             kind = incidents[0].kind if incidents else OPERATOR
             detail = incidents[0].detail if incidents else f"{actor.name}: {actor.reason}"
-            locked.suspended = (self.now, kind, detail)
+            reason = incidents[0].reason if incidents else Reason.NONE
+            locked.suspended = Suspension(self.now, kind, detail, reason)
 
 
 def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> Call[None]:
@@ -253,6 +261,7 @@ def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> 
         outcome=result.outcome,
         status=result.status,
         detail=result.detail,
+        reason=result.reason,
         body_sent=result.body_sent,
     )
 

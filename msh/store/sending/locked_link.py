@@ -2,13 +2,27 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from msh.models.link import lane_of, terms_of
 from msh.protocol.events import LanePolled, Numbered
 from msh.protocol.lane import Lane
+from msh.protocol.reason import Reason
 
 from . import link_sql
 from .link_sql import LinkRow
+
+
+class Suspension(NamedTuple):
+    """Of a link: since when, for what, and why in words and as a Reason."""
+
+    since: datetime | None
+    kind: str
+    detail: str
+    reason: str
+
+
+NOT_SUSPENDED = Suspension(None, "", "", Reason.NONE)
 
 
 @dataclass(slots=True)
@@ -24,7 +38,7 @@ class Locked:
     forwards: dict[str, int] = field(default_factory=dict)
     """MessageId → row id of the inbound message that is forwarded as this one."""
     changed: bool = False
-    suspended: tuple[datetime | None, str, str] = (None, "", "")
+    suspended: Suspension = NOT_SUSPENDED
 
 
 def locked_of(row: LinkRow) -> Locked:
@@ -34,9 +48,14 @@ def locked_of(row: LinkRow) -> Locked:
         keys[row.message_id] = row.in_flight_id
         if row.forwards_id:
             forwards[row.message_id] = row.forwards_id
-    suspended = (row.suspended_since, row.suspended_for, row.suspended_detail)
     head = (row.head_id, _poll_of(row)) if row.head_id else None
-    return Locked(row, lane, head, keys, forwards, suspended=suspended)
+    return Locked(row, lane, head, keys, forwards, suspended=suspension_of(row))
+
+
+def suspension_of(row: LinkRow) -> Suspension:
+    return Suspension(
+        row.suspended_since, row.suspended_for, row.suspended_detail, row.suspended_reason
+    )
 
 
 def _poll_of(row: LinkRow) -> LanePolled:
@@ -48,7 +67,7 @@ def _poll_of(row: LinkRow) -> LanePolled:
 
 def link_state(locked: Locked) -> link_sql.LinkState:
     lane, flying = locked.lane, locked.lane.in_flight
-    since, kind, detail = locked.suspended
+    suspended = locked.suspended
     return link_sql.LinkState(
         link_id=locked.row.id,
         state=lane.state,
@@ -63,7 +82,8 @@ def link_state(locked: Locked) -> link_sql.LinkState:
         transients=flying.transients if flying else 0,
         transient_since=flying.transient_since if flying else None,
         late_ack=lane.late_ack,
-        suspended_since=since,
-        suspended_for=kind,
-        suspended_detail=detail,
+        suspended_since=suspended.since,
+        suspended_for=suspended.kind,
+        suspended_detail=suspended.detail,
+        suspended_reason=suspended.reason,
     )

@@ -78,6 +78,7 @@ class EndedAttempt(NamedTuple):
     attempt: int
     status: int | None
     detail: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +279,10 @@ END_ATTEMPTS = Write(
     """
     UPDATE msh_attempt attempt
     SET ended_at = statement_timestamp(), outcome = 'transmitted', status = ended.status,
-        detail = ended.detail, body_sent = true
-    FROM unnest(%(keys)s::bigint[], %(attempts)s::int[], %(statuses)s::int[], %(details)s::text[])
-         AS ended (key, attempt, status, detail)
+        detail = ended.detail, reason = ended.reason, body_sent = true
+    FROM unnest(%(keys)s::bigint[], %(attempts)s::int[], %(statuses)s::int[], %(details)s::text[],
+                %(reasons)s::text[])
+         AS ended (key, attempt, status, detail, reason)
     WHERE attempt.message_id = ended.key AND attempt.number = ended.attempt
 """,
     order=Order.ATTEMPT,
@@ -290,7 +292,7 @@ END_ATTEMPT = Write(
     """
     UPDATE msh_attempt
     SET ended_at = %(at)s, outcome = %(outcome)s, status = %(status)s, detail = %(detail)s,
-        body_sent = %(body_sent)s
+        reason = %(reason)s, body_sent = %(body_sent)s
     WHERE message_id = %(key)s AND number = %(number)s
 """,
     order=Order.ATTEMPT,

@@ -166,6 +166,7 @@ def end_attempts(ended: Collection[EndedAttempt]) -> None:
             attempts=[one.attempt for one in ended],
             statuses=[one.status for one in ended],
             details=[one.detail for one in ended],
+            reasons=[one.reason for one in ended],
         )
     )
 

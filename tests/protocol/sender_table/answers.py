@@ -5,6 +5,7 @@ from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 from msh.protocol.message import ErrorReport
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import ErrorCode, Severity
 
 from .lanes import (
@@ -48,11 +49,11 @@ GAP = ErrorReport(ErrorCode.SEQUENCE_GAP, Severity.HARD_ERROR, description="5 mi
 GAP_NOTED = becomes(do.Note("m7", "Error SequenceGap: 5 missing"))
 GAP_EXPLAINS = becomes(
     do.Note("m7", "Error SequenceGap: 5 missing"),
-    do.ExplainSuspension("m7", "SequenceGap: 5 missing"),
+    do.ExplainSuspension("m7", "SequenceGap: 5 missing", Reason.NUMBERS),
 )
-OUT_OF_STEP = suspends(IncidentKind.RESYNCHRONISE, "SequenceGap: 5 missing")
+OUT_OF_STEP = suspends(IncidentKind.RESYNCHRONISE, "SequenceGap: 5 missing", Reason.NUMBERS)
 OUT_OF_STEP_EMPTY = becomes(
-    do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing")
+    do.OpenIncident(IncidentKind.RESYNCHRONISE, "m7", "SequenceGap: 5 missing", Reason.NUMBERS)
 )
 
 HARD = ErrorReport(ErrorCode.NOT_SUPPORTED, Severity.HARD_ERROR, description="no such action")

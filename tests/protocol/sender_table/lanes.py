@@ -9,6 +9,7 @@ from msh.protocol import events as on
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.reason import Reason
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERMS = Terms(
@@ -120,9 +121,11 @@ def noted(**cells: Expected) -> dict[str, Expected]:
     return everywhere(SAME) | cells
 
 
-def suspends(kind: IncidentKind, detail: str, **changes: Any) -> Expected:
+def suspends(
+    kind: IncidentKind, detail: str, reason: Reason = Reason.NONE, **changes: Any
+) -> Expected:
     return becomes(
-        do.OpenIncident(kind, "m7", detail),
+        do.OpenIncident(kind, "m7", detail, reason),
         do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail),
         state=LaneState.SUSPENDED,
         due=None,

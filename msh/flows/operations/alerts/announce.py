@@ -89,6 +89,7 @@ def _notice(subject: Subject, channel: str, now: datetime) -> OperatorNotice:
         severity=severity_of(subject.kind),
         message_id=subject.message_id,
         detail=subject.detail,
+        reason=subject.reason,
         at=subject.at,
         due=now,
     )

@@ -83,8 +83,10 @@ _HISTORY = """
     ORDER BY 1
 """
 _ATTEMPTS = """
-    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail)
-    SELECT id, 1, first_sent_at, first_sent_at, 'transmitted', 204, '204 No Content'
+    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail,
+                             reason)
+    SELECT id, 1, first_sent_at, first_sent_at, 'transmitted', 204, '204 No Content',
+           'no_acknowledgement'
     FROM msh_outboundmessage WHERE first_sent_at IS NOT NULL ORDER BY id
 """
 _LINKS = """
@@ -115,15 +117,17 @@ _RESOLVED = """
 """
 # The partner of each answer: as many causes as a bad day has.
 _ANSWERS = """
-    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail)
+    INSERT INTO msh_attempt (message_id, number, claimed_at, ended_at, outcome, status, detail,
+                             reason)
     SELECT link.in_flight_id, number, link.suspended_since, link.suspended_since, answer.outcome,
-           answer.status, answer.detail
+           answer.status, answer.detail, answer.reason
     FROM msh_outboundlink link
     JOIN bench_link bench ON bench.id = link.id
-    JOIN (VALUES (0, 'doubted', 401, '401 Unauthorized'),
-                 (1, 'doubted', 503, '503 Service Unavailable'),
-                 (2, 'failed', NULL, 'Cannot connect to 192.0.2.7:443: No route to host')
-         ) answer (place, outcome, status, detail) ON answer.place = bench.place %% 10
+    JOIN (VALUES (0, 'doubted', 401, '401 Unauthorized', 'credentials'),
+                 (1, 'doubted', 503, '503 Service Unavailable', 'unavailable'),
+                 (2, 'failed', NULL, 'Cannot connect to 192.0.2.7:443: No route to host',
+                  'connection')
+         ) answer (place, outcome, status, detail, reason) ON answer.place = bench.place %% 10
     CROSS JOIN generate_series(2, 4) number
     WHERE link.state = 'suspended'
 """

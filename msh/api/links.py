@@ -2,7 +2,6 @@
 programs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
 
@@ -115,7 +114,7 @@ class LinkHistoryView(ApiView):
         found = page_of_link(
             link.partner_id, direction=direction, after=after, limit=query["limit"]
         )
-        return Response({"results": list(map(asdict, found.moments)), "next": found.next})
+        return Response({"results": [one.document() for one in found.moments], "next": found.next})
 
 
 class LinkActionView(RowActionView):

@@ -1,7 +1,6 @@
 """`messages`: submit one; find those that were submitted, their history and payloads."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from io import BytesIO
 from itertools import chain
 from typing import IO, Any
@@ -212,7 +211,7 @@ class HistoryView(ApiView):
         page = trace.page_of_trace(message_id, partner=partner, after=after, limit=query["limit"])
         if not page.moments and not after:
             raise Http404(f"Unknown message: {message_id!r}.")
-        return Response({"results": [asdict(one) for one in page.moments], "next": page.next})
+        return Response({"results": [one.document() for one in page.moments], "next": page.next})
 
 
 class PayloadView(ApiView):

@@ -34,7 +34,7 @@ def why(error: Exception) -> tuple[Reason, str]:
             what = "TLS failed" if reason is Reason.TLS else "Connection broken"
             text = f"{what}: {_words(error)}"
         case _:
-            text = f"{type(error).__name__}: {error}"
+            text = str(error) or type(error).__name__
     return reason, text
 
 

@@ -21,13 +21,29 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
 )
-from msh.protocol.attempt import outcome_of, unacknowledged_after
+from msh.protocol.attempt import (
+    AttemptOutcome,
+    AttemptResult,
+    outcome_of,
+    unacknowledged_after,
+)
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement, Partner
 
-REFUSED_CONNECTION = None, "Cannot connect to 127.0.0.1:8199: Connection refused"
-UNAUTHORIZED = 401, "401 Unauthorized"
+REFUSED_CONNECTION = AttemptResult(
+    AttemptOutcome.FAILED,
+    detail="Cannot connect to 127.0.0.1:8199: Connection refused",
+    reason=Reason.CONNECTION,
+)
+
+
+def answered(status: int, detail: str, reason: Reason = Reason.NONE) -> AttemptResult:
+    return AttemptResult(outcome_of(status), status, detail, reason=reason)
+
+
+UNAUTHORIZED = answered(401, "401 Unauthorized")
 COPIES = 3
 _names = count(1)
 _BUSINESS: dict[str, Any] = {
@@ -42,7 +58,7 @@ _BUSINESS: dict[str, Any] = {
 
 def suspended_partners(
     number: int,
-    answer: tuple[int | None, str] = REFUSED_CONNECTION,
+    answer: AttemptResult = REFUSED_CONNECTION,
     *,
     since: datetime | None = None,
     queued: int = 2,
@@ -119,20 +135,17 @@ def _sent(
     )
 
 
-def _attempts(
-    messages: Iterable[OutboundMessage], answer: tuple[int | None, str], at: datetime
-) -> None:
-    status, detail = answer
-    outcome = outcome_of(status) if status else "failed"
+def _attempts(messages: Iterable[OutboundMessage], answer: AttemptResult, at: datetime) -> None:
     Attempt.objects.bulk_create(
         Attempt(
             message=message,
             number=number,
             claimed_at=at,
             ended_at=at,
-            outcome=outcome,
-            status=status,
-            detail=detail,
+            outcome=answer.outcome,
+            status=answer.status,
+            detail=answer.detail,
+            reason=answer.reason,
         )
         for message in messages
         for number in range(1, COPIES + 1)

@@ -32,6 +32,7 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.reason import Reason
 from partners.models import Partner
 from tests.admin.conftest import late_world, suspended_world, url, use, waiting_world
 from tests.admin.incidents.test_first_step import opened
@@ -48,12 +49,12 @@ pytestmark = pytest.mark.django_db
 Rows = Iterable[Model]
 
 
-def _suspended(kind: str, detail: str = "", status: int | None = None) -> Callable[[], Rows]:
+def _suspended(kind: str, reason: Reason = Reason.NONE) -> Callable[[], Rows]:
     def build() -> Rows:
         world = suspended_world(queued=1)
         first, behind = OutboundMessage.objects.order_by("pk")
-        first.attempts.update(detail=detail, status=status)
-        OutboundLink.objects.update(suspended_for=kind, suspended_detail=detail)
+        first.attempts.update(reason=reason)
+        OutboundLink.objects.update(suspended_for=kind, suspended_reason=Reason.NONE)
         Incident.objects.update(kind=kind)
         return [world.link, first, behind, *Incident.objects.exclude(kind=OPERATOR)]
 
@@ -165,11 +166,7 @@ SITUATIONS: dict[str, Callable[[], Rows]] = {
         IncidentKind.RETRIES_SPENT, IncidentKind.REFUSED_BY_PEER, IncidentKind.TRANSIENT_LIMIT,
         IncidentKind.RESYNCHRONISE, IncidentKind.ERROR_RECEIVED, IncidentKind.PROCESSING_FAILED,
     )},
-    "draft: 401": _suspended(IncidentKind.REFUSED_BY_PEER, "401 Unauthorized", 401),
-    "draft: 400": _suspended(IncidentKind.REFUSED_BY_PEER, "400 Bad Request", 400),
-    "draft: numbers": _suspended(
-        IncidentKind.RETRIES_SPENT, "204 No Content: number 3 is missing: expected 3", 204
-    ),
+    **{f"draft: {reason}": _suspended(IncidentKind.RETRIES_SPENT, reason) for reason in ANSWERS},
     **{f"gate: {kind}": _gate(kind) for kind in (OPERATOR, IncidentKind.PARTNER_UNREACHABLE)},
     "flights": _states,
     "one failed": _failed(1),
@@ -305,7 +302,8 @@ def test_the_last_answer_decides_for_a_message_too() -> None:
     message = sky.submit()
     (job,) = sky.poll()
     tls = "Certificate not trusted: certificate has expired"
-    sky.end(job, AttemptResult(AttemptOutcome.FAILED, detail=tls, body_sent=False))
+    failed = AttemptResult(AttemptOutcome.FAILED, detail=tls, body_sent=False, reason=Reason.TLS)
+    sky.end(job, failed)
     Flight.objects.update(state="held", due=None, under_way=False, held_for="retries_spent")
     incident = opened(sky.partner, "out", IncidentKind.RETRIES_SPENT, message.message_id)
     page: Any = admin.site.get_model_admin(Incident)

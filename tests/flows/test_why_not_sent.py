@@ -10,6 +10,7 @@ from msh.flows.operations.inspection.why_not_sent import explanation, overdue_si
 from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.reason import Reason
 from msh.store.operations.queue_place import MOST, Place
 
 NOW = datetime(2026, 11, 22, 14, 5, tzinfo=UTC)
@@ -34,7 +35,7 @@ FLIES = replace(QUEUED, message_id="m-7", state="in_flight", lane=WAITING)
 BEST_EFFORT = replace(QUEUED, best_effort=True)
 ENDED = replace(QUEUED, completed_at=NOW)
 SUSPENDED = Lane(LaneState.SUSPENDED, in_flight=FLYING, suspended_for="retries_spent")
-ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
+ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy", Reason.UNAVAILABLE)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy")
                 QUEUED,
                 lane=SUSPENDED,
                 suspended_detail="no Acknowledgement after 4 attempts",
-                attempt=LastAttempt(NOW, NOW, "doubted", "401 Unauthorized", 401),
+                attempt=LastAttempt(NOW, NOW, "doubted", "401 Unauthorized", Reason.CREDENTIALS),
             ),
             (
                 "The link has been suspended since an unknown time, at message m-7 (number 7): The"

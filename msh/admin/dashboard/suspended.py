@@ -1,6 +1,5 @@
 """Suspended partners of the dashboard, one line each; many with the same cause are one group."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +59,6 @@ FIRST_NAMES = 100
 ANSWER_LIMIT = 80  # characters
 BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
 """Links suspended by an operator come after the others."""
-_CLASS = re.compile(r"^\w+Error: ")
-"""Of an error of the HTTP client: its text says enough."""
 _NEVER = Value(datetime(1970, 1, 1, tzinfo=UTC))
 
 
@@ -201,7 +198,7 @@ def _cause(link: OutboundLink) -> Cause:
 
 
 def _answer(link: OutboundLink) -> str:
-    line = _CLASS.sub("", " ".join(markup.escape_invisible(last_words(link)).split()))
+    line = " ".join(markup.escape_invisible(last_words(link)).split())
     return line if len(line) <= ANSWER_LIMIT else f"{line[:ANSWER_LIMIT]}…"
 
 

@@ -155,9 +155,6 @@ ATTEMPTS = {
     IN_PROGRESS: "being sent",
     NOT_RECORDED: "may have been sent; its end was not recorded",
 }
-_NUMBERED = re.compile(r"(Attempt|Delivery) ([0-9]+)")
-_STATUS = re.compile(r"(?:[0-9]+ times since [-0-9: ]+ UTC; )?(?:[0-9]{3}\b|SOAP Fault )")
-"""In the words of an attempt that somebody has answered."""
 _DUPLICATE = "duplicate: "
 _EARLY_WARNING = "early warning: "
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -199,19 +196,18 @@ def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:
     return told
 
 
-def _numbered(moment: Moment, what: str, number: str) -> str:
-    if what != "Attempt":
-        return f"Attempt {number} to deliver it started"
+def _numbered(moment: Moment, last: int) -> str:
+    if moment.direction == Direction.IN:
+        return f"Attempt {last} to deliver it started"
     copies = "Copies {} to {}" if moment.times > 1 else "Copy {1}"
-    last = int(number)
-    answered = moment.to_state == AttemptOutcome.FAILED and _STATUS.match(moment.detail)
+    answered = moment.to_state == AttemptOutcome.FAILED and moment.answered
     ended = "answered with an error" if answered else ATTEMPTS[moment.to_state]
     return f"{copies.format(last - moment.times + 1, last)} {ended}"
 
 
 def _sentence(moment: Moment) -> tuple[str, str]:
-    if numbered := _NUMBERED.fullmatch(moment.event):
-        return _numbered(moment, *numbered.groups()), moment.detail
+    if moment.number is not None:
+        return _numbered(moment, moment.number), moment.detail
     kind, separator, rest = moment.detail.partition(": ")
     if separator and kind in CAUSES and not moment.to_state:
         repeats = moment.event.startswith("Attempt")

@@ -13,10 +13,11 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from msh.flows.operations.inspection.answers import OUTCOMES, Answer, answer_of
+from msh.flows.operations.inspection.answers import OUTCOMES
 from msh.flows.operations.inspection.trace import IN_PROGRESS
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
+from msh.protocol.reason import Reason
 from partners.models import Partner
 
 from .time_format import format_duration, format_time
@@ -184,12 +185,17 @@ def local_times(text: str) -> SafeString | str:
     return verbatim(_UTC.sub(local, text))
 
 
+def ending_of(attempt: Attempt) -> Mapping[str, str]:
+    """For `last_answer`."""
+    return {"outcome": attempt.outcome, "detail": attempt.detail, "reason": attempt.reason}
+
+
 def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:
-    """How the last attempt (its `outcome` and `detail`) ended."""
+    """How the last attempt (its `outcome`, `detail` and `reason`) ended."""
     if attempt is None:
         return DASH
     if attempt["outcome"] == AttemptOutcome.TRANSMITTED:
-        refused = answer_of(attempt["detail"]) in (Answer.NUMBERS, Answer.NOT_ACCEPTED)
+        refused = attempt["reason"] in (Reason.NUMBERS, Reason.NOT_ACCEPTED)
         shown = verbatim(attempt["detail"])
         return shown if refused else f"none: transmitted ({attempt['detail']}), no Ack yet"
     return verbatim(attempt["detail"])

@@ -40,8 +40,8 @@ from msh.flows.operations.inspection.causes import CAUSES, cause_of
 from msh.flows.operations.inspection.standing import (
     Trouble,
     failed_for,
-    last_answer,
     last_attempt,
+    last_reason,
     trouble_of,
 )
 from msh.flows.operations.inspection.ways import Standing
@@ -282,7 +282,7 @@ def _cause(incident: Incident) -> Cause:
     """By what stands still for it, and by the last answer."""
     suspends = change_incident.suspends(incident)
     found = cause_of_link(incident.partner.outbound_link) if suspends else None
-    return found or cause_of(incident.kind, last_answer(incident), _trouble(incident).standing)
+    return found or cause_of(incident.kind, last_reason(incident), _trouble(incident).standing)
 
 
 def _of_message(request: HttpRequest, incident: Incident) -> list[Offer]:
@@ -350,7 +350,7 @@ def _next_call(incident: Incident) -> str:
 def _last_response(incident: Incident) -> str:
     """What the partner answered to the last copy of its message, or why there is no answer."""
     last = last_attempt(incident)
-    return markup.last_answer({"outcome": last.outcome, "detail": last.detail}) if last else ""
+    return markup.last_answer(markup.ending_of(last)) if last else ""
 
 
 def _notes(incident: Incident) -> Table:

@@ -19,11 +19,8 @@ from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations import link_actions
 from msh.flows.operations.inspection.answers import (
     ANSWERS,
-    Answer,
     Cause,
     Help,
-    answer_of,
-    says_out_of_step,
 )
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
 from msh.flows.operations.inspection.retrying import retrying
@@ -33,6 +30,7 @@ from msh.flows.operations.inspection.standing import standing_of_link
 from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
+from msh.protocol.reason import Reason
 from partners.models.partner import OutgoingKind
 
 from .cancelling import is_cancelling
@@ -96,7 +94,7 @@ class Advice:
 def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
     """With how the last attempt of the message in flight ended, as `last_answer`."""
     ended = Attempt.objects.filter(message=OuterRef("in_flight"), ended_at__isnull=False)
-    answer = JSONObject(number="number", outcome="outcome", detail="detail", status="status")
+    answer = JSONObject(number="number", outcome="outcome", detail="detail", reason="reason")
     newest = ended.order_by("-number").values(answer=answer)
     return links.annotate(last_answer=Subquery(newest[:1]))
 
@@ -105,34 +103,36 @@ def cause_of_link(link: OutboundLink) -> Cause | None:
     """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
     if link.state != LaneState.SUSPENDED:
         return None
-    return cause_of(link.suspended_for, _answer_of(link), standing_of_link(link))
+    return cause_of(link.suspended_for, _reason_of(link), standing_of_link(link))
 
 
 def cause_name(link: OutboundLink) -> str:
     """What links that are suspended for the same cause have in common."""
     if link.late_ack:
         return "acknowledged-late"
-    answer = _answer_of(link)
-    of_the_answer = cause_of(link.suspended_for, answer) is ANSWERS.get(answer)
-    return f"{link.suspended_for}.{answer}" if of_the_answer else str(link.suspended_for)
+    reason = _reason_of(link)
+    of_the_answer = cause_of(link.suspended_for, reason) is ANSWERS.get(reason)
+    return f"{link.suspended_for}.{reason}" if of_the_answer else str(link.suspended_for)
 
 
 def last_words(link: Any) -> str:
     """The last answer, or what else is known; of an operator the reason, and of an Error Message
     what it says. Needs `last_answer`."""
-    told = link.suspended_for in (OPERATOR, *ERROR_MESSAGES) or says_out_of_step(
-        link.suspended_detail
-    )
+    told = link.suspended_for in (OPERATOR, *ERROR_MESSAGES) or _is_out_of_step(link)
     if told or not link.last_answer:
         return str(link.suspended_detail)
     return str(link.last_answer["detail"] or link.suspended_detail)
 
 
-def _answer_of(link: OutboundLink) -> Answer:
+def _is_out_of_step(link: OutboundLink) -> bool:
+    """Whether the partner has named that as the reason, if only after the suspension."""
+    return bool(link.suspended_reason == Reason.NUMBERS)
+
+
+def _reason_of(link: OutboundLink) -> Reason:
     last = last_answer_of(link)
-    if last and not says_out_of_step(link.suspended_detail):
-        return answer_of(last["detail"], last["status"])
-    return answer_of(link.suspended_detail)
+    known = last and not _is_out_of_step(link)
+    return Reason(last["reason"] if known else link.suspended_reason)
 
 
 def helps_first(link: OutboundLink, what: Help) -> bool:
@@ -206,14 +206,13 @@ def waits_as_asked(link: OutboundLink) -> bool:
     """Whether nothing is sent on it because the partner asked us to wait, and said for how long."""
     if link.state == LaneState.TRANSIENT:
         return True
-    answer = view_of(link).retried(link) if link.state == LaneState.WAITING else None
-    return answer is not None and answer_of(*answer) is Answer.WAIT
+    return link.state == LaneState.WAITING and view_of(link).retried(link) is Reason.WAIT
 
 
 def _advice_while_retrying(link: OutboundLink, request: HttpRequest) -> Advice | None:
     """No button is the one that helps: the link may get along by itself."""
-    answer = view_of(link).retried(link)
-    cause = retrying(*answer) if answer else None
+    reason = view_of(link).retried(link)
+    cause = retrying(reason) if reason else None
     if cause is None:
         return None
     jumps = list(_jumps(link, cause, request, recommended=False))

@@ -19,6 +19,7 @@ from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.flight.gate import BREAKER
 from msh.protocol.lane import LaneState
+from msh.protocol.reason import Reason
 from partners.models import Agreement
 
 from .conversation import is_ordered
@@ -118,7 +119,7 @@ def _last_answer(link: OutboundLink) -> str:
     last = _answers(link).first()
     if last is None:
         return markup.DASH
-    return markup.last_answer({"outcome": last.outcome, "detail": last.detail})
+    return markup.last_answer(markup.ending_of(last))
 
 
 def _answers(link: OutboundLink) -> Any:
@@ -255,8 +256,8 @@ def resumed(link: OutboundLink) -> str:
     )
 
 
-def retried(link: OutboundLink) -> tuple[str, int | None] | None:
+def retried(link: OutboundLink) -> Reason | None:
     """Of those under way: what others of them were answered, which are not sent again, says
     nothing about these."""
     last = _answers(link).filter(RETRIED).first()
-    return None if last is None else (last.detail, last.status)
+    return None if last is None else Reason(last.reason)

@@ -14,6 +14,7 @@ from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import LaneState
+from msh.protocol.reason import Reason
 from partners.models import Agreement
 
 from .cancelling import is_cancelling
@@ -195,13 +196,13 @@ def last_answer_of(link: OutboundLink) -> Any:
     if hasattr(link, "last_answer"):
         return link.last_answer
     ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
-    return ended.order_by("-number").values("number", "outcome", "status", "detail").first()
+    return ended.order_by("-number").values("number", "outcome", "detail", "reason").first()
 
 
-def retried(link: OutboundLink) -> tuple[str, int | None] | None:
+def retried(link: OutboundLink) -> Reason | None:
     if link.state not in (LaneState.WAITING, LaneState.TRANSIENT):
         return None
     last = last_answer_of(link)
     if not last or not is_retrying(last["outcome"], link.retries_spent):
         return None
-    return last["detail"], last["status"]
+    return Reason(last["reason"])

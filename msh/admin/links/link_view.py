@@ -11,6 +11,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.flows.numbers import has_numbers
 from msh.models import OutboundLink
+from msh.protocol.reason import Reason
 
 from . import flight_view, lane_view
 
@@ -22,8 +23,7 @@ class LinkView:
     """`state`: the status in a few words. `sentence`: in sentences. `in_flight`: the cell of the
     list. `facts`: the template in the head of the page, with `context`. `fields` and `tables` of
     the page. `suspended` and `resumed`: what becomes of messages when an operator does that.
-    `retried`: detail and status of the last answer after which a message is sent again; None if
-    none is."""
+    `retried`: of the last answer after which a message is sent again; None if none is."""
 
     state: Callable[..., str]
     sentence: Callable[..., str]
@@ -34,7 +34,7 @@ class LinkView:
     tables: Callable[..., Sequence[Table]]
     suspended: Shown
     resumed: Shown
-    retried: Callable[[Any], tuple[str, int | None] | None]
+    retried: Callable[[Any], Reason | None]
 
 
 _COMMON = ("where", "when_silent", "applications", "partner_page")

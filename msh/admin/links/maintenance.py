@@ -20,11 +20,11 @@ from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
 from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
-from msh.flows.operations.inspection.answers import answer_of
 from msh.flows.operations.inspection.causes import cause_of
 from msh.models import MaintenanceWindow, OutboundLink, link_of
 from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.protocol.lane import LaneState
+from msh.protocol.reason import Reason
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import is_cancelling
 
@@ -40,7 +40,7 @@ class Plan(ActionDialog[OutboundLink]):
         consequence = super().consequence(row)
         if row.state != LaneState.SUSPENDED or row.suspended_since is None:
             return consequence
-        cause = cause_of(row.suspended_for, answer_of(row.suspended_detail)).what
+        cause = cause_of(row.suspended_for, Reason(row.suspended_reason)).what
         return (
             f"{consequence}\n\nThe link is suspended now, since {local(row.suspended_since)}:"
             f" {cause}. It stays suspended at the end of the window, unless you select below"

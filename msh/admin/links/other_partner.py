@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from msh.flows.operations.inspection.answers import ANSWERS, Answer, Cause
+from msh.flows.operations.inspection.answers import ANSWERS, Cause
 from msh.models import OutboundLink
+from msh.protocol.reason import Reason
 from partners.models import Partner
 
-_OF_ANOTHER = (ANSWERS[Answer.CREDENTIALS], ANSWERS[Answer.ADDRESS])
+_OF_ANOTHER = (ANSWERS[Reason.CREDENTIALS], ANSWERS[Reason.ADDRESS])
 """Causes of refusals that an MSH also gives to a message for another one."""
 _WORD = re.compile(r"[\w-]{3,63}")
 _NAMED = re.compile(

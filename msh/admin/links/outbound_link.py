@@ -21,12 +21,12 @@ from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.inspection.acts import acts_of
-from msh.flows.operations.inspection.answers import says_out_of_step
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
 from msh.flows.operations.inspection.why_not_landed import COPY_UNDER_WAY
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
+from msh.protocol.reason import Reason
 from msh.store.operations.bulk_jobs import with_cancelling
 from partners.models import Agreement
 
@@ -113,7 +113,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
 
     @display(description="Last error")
     def last_error(self, link: Any) -> str:
-        if link.suspended_for in ERROR_MESSAGES or says_out_of_step(link.suspended_detail):
+        if link.suspended_for in ERROR_MESSAGES or link.suspended_reason == Reason.NUMBERS:
             return markup.verbatim(link.suspended_detail)
         return markup.last_answer(link.last_answer)
 

@@ -28,18 +28,19 @@ from msh.models import (
     OutboundMessage,
 )
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.reason import Reason
 from msh.store.history import Actor
 from partners.models import Partner
 from tests.admin.conftest import client_of, client_with_role, waiting_world
 from tests.admin.links.test_conversation import stop
-from tests.admin.many import UNAUTHORIZED, standing_deliveries, suspended_partners
+from tests.admin.many import UNAUTHORIZED, answered, standing_deliveries, suspended_partners
 from tests.flows.flying import make_sky
 
 pytestmark = pytest.mark.django_db
 
 PAGE = reverse("admin:index")
 ANN = Actor("ann", "their data centre moves")
-FAILS = 500, "500 Internal Server Error: " + "x" * 100
+FAILS = answered(500, "500 Internal Server Error: " + "x" * 100)
 
 
 def plan_window(partner: Partner) -> None:
@@ -102,9 +103,11 @@ def test_group_of_which_none_is_to_be_resumed_has_no_button(supervisor: Client) 
 
 def test_numbers_out_of_sync_are_resynchronised_from_the_dashboard(supervisor: Client) -> None:
     """What the Error Message said is shown, not the answer to the copy before it."""
-    (link,) = suspended_partners(1, (204, "204 No Content"))
+    (link,) = suspended_partners(1, answered(204, "204 No Content"))
     OutboundLink.objects.filter(pk=link.pk).update(
-        suspended_for=IncidentKind.RESYNCHRONISE, suspended_detail="SequenceGap: expected 13"
+        suspended_for=IncidentKind.RESYNCHRONISE,
+        suspended_detail="SequenceGap: expected 13",
+        suspended_reason=Reason.NUMBERS,
     )
 
     (line,) = shown_to(supervisor).lines
@@ -115,7 +118,7 @@ def test_numbers_out_of_sync_are_resynchronised_from_the_dashboard(supervisor: C
 
 
 def test_a_group_that_resuming_does_not_help_is_not_resumed(supervisor: Client) -> None:
-    suspended_partners(3, (204, "204 No Content: number 22 came, 13 missing: expected 13"))
+    suspended_partners(3, answered(204, "204 No Content: no", Reason.NUMBERS))
 
     (group,) = shown_to(supervisor).groups
 
@@ -217,7 +220,7 @@ def test_one_line_offers_what_helps_first(operator: Client) -> None:
 
 def test_more_than_fits_is_counted(operator: Client) -> None:
     for status in (204, 400, 401, 404, 500, 502):
-        suspended_partners(2, (status, f"{status} no"))
+        suspended_partners(2, answered(status, f"{status} no"))
 
     shown = shown_to(operator)
 

@@ -11,13 +11,14 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.runbooks import RUNBOOKS
-from msh.flows.operations.inspection.answers import ANSWERS, Answer
+from msh.flows.operations.inspection.answers import ANSWERS
 from msh.flows.operations.inspection.retrying import RETRYING
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.reason import Reason
 from partners.models import Partner
 from tests.admin.conftest import url, use
 from tests.flows.flying import make_sky
@@ -29,12 +30,12 @@ pytestmark = pytest.mark.django_db
 NAMES = sorted(page.stem for page in RUNBOOKS.glob("*.md"))
 
 
-def silent_world(status: int, detail: str) -> World:
+def silent_world(status: int, detail: str, reason: Reason = Reason.NONE) -> World:
     """Suspended when all retries were spent; this was the last answer."""
     world = make_world(retries=0)
     world.submit()
     (job,) = world.poll()
-    world.end(job, AttemptResult(outcome_of(status), status=status, detail=detail))
+    world.end(job, AttemptResult(outcome_of(status), status, detail, reason=reason))
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
     return world
@@ -103,7 +104,7 @@ def test_a_refused_number_is_resynchronised_though_no_error_message_came(
     supervisor: Client,
 ) -> None:
     """The Error Message of a restored partner may be later than the last retry."""
-    world = silent_world(204, GAP)
+    world = silent_world(204, GAP, Reason.NUMBERS)
 
     page = page_of(supervisor, world)
     assert filled(page) == ["Resynchronise and resume"]
@@ -143,7 +144,7 @@ def test_an_error_about_numbers_that_comes_while_it_is_suspended_is_the_advice(
     assert "Sending again does not help" in explanation_of(message.pk)
     assert said in explanation_of(message.pk)
     (line,) = supervisor.get(reverse("admin:index")).context["suspended"].lines
-    assert (line.answer, line.cause) == (said, ANSWERS[Answer.NUMBERS])
+    assert (line.answer, line.cause) == (said, ANSWERS[Reason.NUMBERS])
     assert [offer.action.title for offer in line.offers] == ["Resynchronise and resume"]
     incident = Incident.objects.get()
     assert incident.detail.endswith(f"; {said}")
@@ -234,7 +235,7 @@ def test_message_that_flies_has_it_too() -> None:
     message = sky.submit()
     (job,) = sky.poll()
     sky.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
-    assert RETRYING[Answer.CREDENTIALS] in explanation_of(message.pk)
+    assert RETRYING[Reason.CREDENTIALS] in explanation_of(message.pk)
 
 
 def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
@@ -251,7 +252,7 @@ def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
     assert advice() is None
     sky.end(refused, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
     sky.end(taken)
-    assert advice().text == RETRYING[Answer.CREDENTIALS]
+    assert advice().text == RETRYING[Reason.CREDENTIALS]
     assert [jump.title for jump in advice().jumps] == ["Partner settings", "Test connection"]
     assert not any(jump.recommended for jump in advice().jumps)
     sky.answer(first)
@@ -266,7 +267,7 @@ def test_copy_that_is_taken_in_vain_has_advice(administrator: Client) -> None:
         sky.end(job)
         sky.let_pass(60)
     page = administrator.get(url(OutboundLink, "change", sky.link.pk))
-    assert page.context["advice"].text == RETRYING[Answer.NO_ACKNOWLEDGEMENT]
+    assert page.context["advice"].text == RETRYING[Reason.NO_ACKNOWLEDGEMENT]
 
 
 @pytest.mark.parametrize(("status", "detail"), [(200, "200 OK"), (404, ""), (None, "")])
@@ -278,7 +279,7 @@ def test_first_copy_or_an_answer_that_says_nothing_has_no_advice(
 
 
 def test_every_class_of_answer_after_which_a_copy_is_sent_has_its_words() -> None:
-    assert RETRYING.keys() == ANSWERS.keys() - {Answer.MESSAGE}
+    assert RETRYING.keys() == ANSWERS.keys() - {Reason.MESSAGE}
 
 
 def test_advice_on_the_address_says_that_our_credential_is_needed_again(operator: Client) -> None:

@@ -6,11 +6,12 @@ from hashlib import sha256
 from django.conf import settings
 from django.utils import timezone
 
-from msh.flows.operations.inspection.answers import ANSWERS, TEST_FIRST, Cause, answer_of
+from msh.flows.operations.inspection.answers import ANSWERS, TEST_FIRST, Cause
 from msh.flows.operations.inspection.causes import cause_of
-from msh.flows.operations.inspection.standing import last_answer, trouble_of
+from msh.flows.operations.inspection.standing import last_reason, trouble_of
 from msh.models import OperatorNotice, link_of
 from msh.protocol.alerts.severity import EARLY_WARNING, Severity
+from msh.protocol.reason import Reason
 
 KEY_LIMIT = 255
 """Characters of a dedup_key of PagerDuty."""
@@ -102,11 +103,11 @@ def _cause(notice: OperatorNotice) -> Cause:
     """By the last answer, if the cause is what that says."""
     if notice.kind == EARLY_WARNING:
         return _LATE
-    answer = answer_of(notice.detail.rpartition("last answer: ")[2])
+    reason = Reason(notice.reason)
     if notice.incident is None:
-        return cause_of(notice.kind, answer)
-    answer = last_answer(notice.incident) if answer not in ANSWERS else answer
-    return cause_of(notice.kind, answer, trouble_of(notice.incident, timezone.now()).standing)
+        return cause_of(notice.kind, reason)
+    reason = last_reason(notice.incident) if reason not in ANSWERS else reason
+    return cause_of(notice.kind, reason, trouble_of(notice.incident, timezone.now()).standing)
 
 
 def _page(notice: OperatorNotice) -> str:

@@ -1,20 +1,21 @@
 """What each kind of incident means, and what an operator should do.
 
-`cause_of` decides by the kind and by the class of the partner's last answer. The console, the API
+`cause_of` decides by the kind and by the Reason of the partner's last answer. The console, the API
 (`explanation`) and `manage.py trace` say what it says; it is a pure function.
 """
 
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.reason import Reason
 
-from .answers import ANSWERS, TEST_FIRST, Answer, Cause, Help
+from .answers import ANSWERS, TEST_FIRST, Cause, Help
 from .ways import Standing
 
 
-def cause_of(kind: str, answer: Answer = Answer.NONE, standing: Standing = Standing.LINK) -> Cause:
+def cause_of(kind: str, reason: Reason = Reason.NONE, standing: Standing = Standing.LINK) -> Cause:
     """`kind`: an IncidentKind, or OPERATOR. `standing`: what stands still for it."""
     known = CAUSES.get(kind) or Cause(kind, "{Again}.")
-    found = ANSWERS.get(answer, known) if kind in _OF_THE_ANSWER else known
+    found = ANSWERS.get(reason, known) if kind in _OF_THE_ANSWER else known
     if standing is Standing.OVER and kind in OF_MESSAGES:
         return Cause(found.what, _OVER, found.runbook, (), Standing.OVER)
     return found.of(standing)

@@ -7,11 +7,10 @@ from datetime import datetime
 from msh.models import Attempt, OutboundMessage, OutboundState, PartyEvent
 from msh.protocol.kinds import PartyEventKind
 from msh.protocol.lane import Lane
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations import queue_place
 from msh.store.operations.queue_place import Place
-
-from .answers import Answer, answer_of
 
 ENDED = {
     OutboundState.ACKNOWLEDGED,
@@ -29,11 +28,7 @@ class LastAttempt:
     ended_at: datetime | None
     outcome: str
     detail: str
-    status: int | None = None
-
-    @property
-    def answer(self) -> Answer:
-        return answer_of(self.detail, self.status) if self.ended_at else Answer.NONE
+    reason: Reason = Reason.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +57,7 @@ class Situation:
     """Why nothing more of it is sent, in the words of who ended it."""
     sent_instead: bool = False
     """A copy of it was submitted."""
+    suspended_reason: Reason = Reason.NONE
 
 
 def situation_of(message: OutboundMessage) -> Situation:
@@ -79,6 +75,7 @@ def situation_of(message: OutboundMessage) -> Situation:
         lane=link.lane,
         suspended_since=link.suspended_since,
         suspended_detail=link.suspended_detail,
+        suspended_reason=Reason(link.suspended_reason),
         attempt=_last_attempt(message.pk if of_itself else link.in_flight_id),
         place=_place_of(message, best_effort=best_effort),
         failed_for=why_they_failed([message]).get(message.pk, ""),
@@ -100,7 +97,7 @@ def _last_attempt(key: int | None) -> LastAttempt | None:
     attempt = Attempt.objects.filter(message=key).order_by("-number").first()
     if attempt is None:
         return None
-    told = attempt.outcome, attempt.detail, attempt.status
+    told = attempt.outcome, attempt.detail, Reason(attempt.reason)
     return LastAttempt(attempt.claimed_at, attempt.ended_at, *told)
 
 

@@ -21,9 +21,9 @@ from msh.models import (
 )
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.reason import Reason
 from msh.store.flights.conversations import count_outstanding
 
-from .answers import Answer, answer_of
 from .ways import Standing
 
 
@@ -121,6 +121,6 @@ def last_attempt(incident: Incident) -> Attempt | None:
     return sent.order_by("-claimed_at").first()
 
 
-def last_answer(incident: Incident) -> Answer:
+def last_reason(incident: Incident) -> Reason:
     last = last_attempt(incident)
-    return answer_of(last.detail, last.status) if last and last.ended_at else Answer.NONE
+    return Reason(last.reason) if last else Reason.NONE

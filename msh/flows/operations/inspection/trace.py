@@ -1,7 +1,7 @@
 """What happened to a message, from every row about it; and how many messages had each event."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -36,7 +36,8 @@ NOT_RECORDED = "not recorded"
 @dataclass(frozen=True, slots=True)
 class Moment:
     """Something that happened. `event` is the name of its event or row; `to_state` is the state
-    after it. If it happened several `times`, it did so first at `since` and last at `at`."""
+    after it. If it happened several `times`, it did so first at `since` and last at `at`. `number`:
+    of an attempt. `answered`: somebody answered it."""
 
     at: datetime
     direction: str
@@ -48,6 +49,12 @@ class Moment:
     detail: str = ""
     times: int = 1
     since: datetime | None = None
+    number: int | None = None
+    answered: bool = False
+
+    def document(self) -> dict[str, object]:
+        """As the API and the command show it: the event names the number."""
+        return {key: v for key, v in asdict(self).items() if key not in ("number", "answered")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,8 @@ def message_counts(*, partner: str = "") -> dict[str, int]:
 
 
 def _likeness(moment: Moment) -> tuple[str, ...]:
-    event = "Attempt" if moment.event.startswith("Attempt ") else moment.event
+    is_copy = moment.number is not None and moment.event.startswith("Attempt ")
+    event = "Attempt" if is_copy else moment.event
     return moment.direction, moment.partner, event, moment.to_state, moment.detail
 
 
@@ -220,6 +228,8 @@ def _attempts(message: OutboundMessage) -> Iterator[Moment]:
             event=f"Attempt {attempt.number}",
             to_state=attempt.outcome or (NOT_RECORDED if is_over else IN_PROGRESS),
             detail=attempt.detail if said else f"{status} {attempt.detail}".strip(),
+            number=attempt.number,
+            answered=attempt.status is not None,
         )
         is_over = True
 
@@ -255,6 +265,7 @@ def _deliveries(message: InboundMessage) -> Iterator[Moment]:
             event=f"Delivery {delivery.attempt}",
             to_state=DeliveryState.PROCESSING if delivery.attempt else delivery.state,
             detail=f"to {delivery.consumer.name}{outside}",
+            number=delivery.attempt,
         )
 
 

@@ -18,9 +18,10 @@ from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
+from msh.protocol.reason import Reason
 from msh.store.operations.windows import is_in_maintenance
 
-from .answers import OUTCOMES, Answer, answer_of
+from .answers import OUTCOMES
 from .causes import cause_of
 from .retrying import is_retrying, retrying
 from .situation import why_they_failed
@@ -49,7 +50,7 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
     if flight.state == FlightState.HELD:
         return _held(message, flight)
     if link.state == LaneState.SUSPENDED:
-        cause = cause_of(link.suspended_for, _last_answer(message, link), standing_of_link(link))
+        cause = cause_of(link.suspended_for, _last_reason(message, link), standing_of_link(link))
         told = link.suspended_detail.removeprefix(f"{link.suspended_for}: ")
         detail = f" ({' '.join(told.split())})" if told else ""
         return f"{cause.what}{detail}.{_next_probe(link)} {cause.text}"
@@ -106,7 +107,7 @@ def _held(message: OutboundMessage, flight: Flight) -> str:
     if flight.held_for == OPERATOR:
         what, advice = "An operator holds it", ""
     else:
-        cause = cause_of(flight.held_for, _answer(_last_attempt(message)), standing)
+        cause = cause_of(flight.held_for, _reason(_last_attempt(message)), standing)
         what, advice = f"{cause.what}.{_last(message)}".rstrip("."), f"{cause.text} "
     lapsed = (
         " No further copy of it may be sent: its time is over."
@@ -124,15 +125,15 @@ def _last_attempt(message: OutboundMessage) -> Attempt | None:
     return attempt if attempt is not None and attempt.ended_at else None
 
 
-def _answer(attempt: Attempt | None) -> Answer:
-    return answer_of(attempt.detail, attempt.status) if attempt else Answer.NONE
+def _reason(attempt: Attempt | None) -> Reason:
+    return Reason(attempt.reason) if attempt else Reason.NONE
 
 
-def _last_answer(message: OutboundMessage, link: OutboundLink) -> Answer:
-    """To the message, or else to the one for which the link was suspended."""
-    own = _answer(_last_attempt(message))
-    known = own not in (Answer.NONE, Answer.OTHER)
-    return own if known else answer_of(link.suspended_detail)
+def _last_reason(message: OutboundMessage, link: OutboundLink) -> Reason:
+    """Of the message, or else of the one for which the link was suspended."""
+    own = _reason(_last_attempt(message))
+    known = own not in (Reason.NONE, Reason.OTHER)
+    return own if known else Reason(link.suspended_reason)
 
 
 def _last(message: OutboundMessage) -> str:
@@ -144,7 +145,7 @@ def _last(message: OutboundMessage) -> str:
     if message.link.state != LaneState.SUSPENDED and is_retrying(
         attempt.outcome, attempt.number - 1
     ):
-        cause = retrying(attempt.detail, attempt.status)
+        cause = retrying(Reason(attempt.reason))
     advice = f" {cause.text}" if cause else ""
     outcome = OUTCOMES[AttemptOutcome(attempt.outcome)]
     return f" Attempt {attempt.number} ended with: {outcome}{detail[:200]}.{advice}"

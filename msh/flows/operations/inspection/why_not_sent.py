@@ -13,9 +13,10 @@ from msh.models import OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.reason import Reason
 from msh.store.operations.queue_place import MOST
 
-from .answers import OUTCOMES, answer_of, says_out_of_step
+from .answers import OUTCOMES
 from .causes import cause_of
 from .copies import story_of_copies
 from .retrying import is_retrying, retrying
@@ -150,12 +151,12 @@ def _suspension(situation: Situation) -> str:
     lane = situation.lane
     attempt = situation.attempt
     detail = situation.suspended_detail
-    known = attempt is not None and not says_out_of_step(detail)
-    said = attempt.answer if attempt and known else answer_of(detail)
+    named = situation.suspended_reason
+    reason = attempt.reason if attempt and named is not Reason.NUMBERS else named
     flying = lane.in_flight
     own = flying is not None and flying.message_id == situation.message_id
     standing = Standing.LINK if own else Standing.GATE
-    cause = cause_of(lane.suspended_for, said, standing)
+    cause = cause_of(lane.suspended_for, reason, standing)
     detail = _one_line(detail)
     where = f", at message {flying.message_id} (number {flying.sequence_number})" if flying else ""
     late = f"The Acknowledgement came late. {filled('{Again}.', Standing.LINK)}"
@@ -230,7 +231,7 @@ def _progress(situation: Situation, flying: InFlight) -> str:
 def _advice(attempt: LastAttempt | None, flying: InFlight) -> str:
     if attempt is None or not is_retrying(attempt.outcome, flying.retries_spent):
         return ""
-    cause = retrying(attempt.detail, attempt.status)
+    cause = retrying(attempt.reason)
     return f". {cause.text}" if cause else ""
 
 

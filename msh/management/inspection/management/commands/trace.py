@@ -12,7 +12,9 @@ from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
 from msh.models import OutboundMessage
 
-COLUMNS = [one.name for one in fields(Moment) if one.name not in ("times", "since")]
+COLUMNS = [
+    one.name for one in fields(Moment) if one.name not in ("times", "since", "number", "answered")
+]
 """Of what happened several times, the detail says how often and since when. JSON has all fields."""
 
 
@@ -44,7 +46,7 @@ class Command(MshCommand):
                 " business key has this value."
             )
         whole = options["all"] or self.as_json
-        rows = list(map(asdict, moments if whole else folded(moments)))
+        rows = list(map(Moment.document, moments if whole else folded(moments)))
         messages = list(_explanations(message_id))
         if self.as_json:
             self.answer({"messages": messages, "history": rows}, "")

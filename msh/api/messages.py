@@ -89,6 +89,10 @@ class MomentDocument(Form):
     from_state = serializers.CharField(allow_blank=True)
     to_state = serializers.CharField(allow_blank=True)
     actor = serializers.CharField()
+    code = serializers.CharField(
+        allow_blank=True,
+        help_text="kind of the incident that was opened, `early_warning` or `duplicate`",
+    )
     detail = serializers.CharField(allow_blank=True)
     times = serializers.IntegerField(
         help_text="repetitions within a minute are one entry with a count"

@@ -369,6 +369,7 @@ class Migration(migrations.Migration):
                 ('event', models.CharField(max_length=40)),
                 ('from_state', models.CharField(blank=True, max_length=16)),
                 ('to_state', models.CharField(blank=True, max_length=16)),
+                ('code', models.CharField(blank=True, db_default='', default='', max_length=32)),
                 ('detail', models.TextField(blank=True)),
                 ('times', models.IntegerField(db_default=1, default=1)),
                 ('last_at', models.DateTimeField(blank=True, null=True)),

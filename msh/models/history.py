@@ -51,6 +51,8 @@ class History(models.Model):
     event = models.CharField(max_length=40)
     from_state = models.CharField(max_length=16, blank=True)
     to_state = models.CharField(max_length=16, blank=True)
+    code = models.CharField(max_length=32, blank=True, default="", db_default="")
+    """Why, as a code: the kind of the incident that was opened, `early_warning` or `duplicate`."""
     detail = models.TextField(blank=True)
     times = models.IntegerField(default=1, db_default=1)
     """What a partner repeats is one row a minute, which counts: the database lets `times` and

@@ -87,10 +87,12 @@ class NotifyFromParty:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write it into the history, change nothing. `message_id` may be empty or unknown."""
+    """Write it into the history, change nothing. `message_id` may be empty or unknown. `code`: what
+    it is about, where someone decides by that."""
 
     message_id: str
     detail: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,12 @@
 
 from enum import StrEnum
 
+EARLY_WARNING = "early_warning"
+"""The code of what no incident stands behind: an attempt failed in a way that hints at a partner
+that is set up wrongly, and retries remain."""
+DUPLICATE = "duplicate"
+"""The code of a delivery that was not run: the message had been processed."""
+
 
 class IncidentKind(StrEnum):
     """Why an operator is called."""

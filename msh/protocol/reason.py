@@ -23,6 +23,7 @@ class Reason(StrEnum):
     CUT = "cut"
     MAIL = "mail"
     NUMBERS = "numbers"
+    SENDER = "sender"
     NOT_ACCEPTED = "not_accepted"
     NO_ACKNOWLEDGEMENT = "no_acknowledgement"
     OTHER = "other"
@@ -57,10 +58,32 @@ _NUMBERS = re.compile(
     r"missing: expected [0-9]+$|was accepted before for another MessageId$|is not above the last"
 )
 """What a Receiver says of a number that is not the next one (`msh.protocol.receiver`)."""
+_SENDER = re.compile(
+    r"SecurityFailure|\bsender\b.*\b(?:not (?:permitted|registered|authori[sz]ed|known|allowed)"
+    r"|unknown|unauthori[sz]ed)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a partner says that does not know us, or does not let us send."""
+NAMED = frozenset({Reason.NUMBERS, Reason.SENDER})
+"""What an Error of the partner may name, if only after the message was suspended."""
+
+# The draft has no codes for these two. Words of a partner are read for what they mean only here,
+# and only when they arrive.
 
 
 def of_refusal(said: str) -> Reason:
     """Of a message that was carried and not accepted (D49): 204 with X-MSH-Error, of which `said`
-    is the value. The draft has no code for it, so this is the one place where words of a partner
-    are read for what they mean: when they arrive."""
-    return Reason.NUMBERS if _NUMBERS.search(said) else Reason.NOT_ACCEPTED
+    is the value."""
+    return Reason.NUMBERS if _NUMBERS.search(said) else of_words(said) or Reason.NOT_ACCEPTED
+
+
+def of_words(said: str) -> Reason:
+    """Of an answer or an Error, the code of which may be among the words. NONE: they say nothing
+    more than its status or code."""
+    return Reason.SENDER if _SENDER.search(said) else Reason.NONE
+
+
+def deciding(named: Reason, answered: Reason) -> Reason:
+    """Why a message stands still. `named`: with its suspension; `answered`: by the last attempt."""
+    says_nothing = answered in (Reason.NONE, Reason.OTHER)
+    return named if named in NAMED or says_nothing else answered

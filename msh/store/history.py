@@ -43,6 +43,7 @@ class HistoryRow:
     _: KW_ONLY
     from_state: str = ""
     to_state: str = ""
+    code: str = ""
     detail: str = ""
     subject: str = MESSAGE
     actor: str = SYSTEM

@@ -37,7 +37,7 @@ from msh.protocol.attempt import (
     outcome_of,
     shortened,
 )
-from msh.protocol.reason import Reason, of_refusal
+from msh.protocol.reason import Reason, of_refusal, of_words
 from msh.protocol.uri import is_link_local
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
@@ -266,15 +266,19 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
         detail=one_line(f"{line}: {said}", DETAIL_LIMIT) if said else line,
         retry_after=wait,
         external_id=header_text(response.headers.get(EXTERNAL_ID, ""), EXTERNAL_ID_LIMIT),
-        reason=_reason(response, refusal),
+        reason=_reason(response, refusal, said),
     )
 
 
-def _reason(response: aiohttp.ClientResponse, refusal: str) -> Reason:
-    """What the headers say beyond the status; NONE: nothing. `refusal`: of X-MSH-Error."""
+def _reason(response: aiohttp.ClientResponse, refusal: str, said: str) -> Reason:
+    """What the answer says beyond its status; NONE: nothing. `refusal`: of X-MSH-Error; `said`: of
+    it or of the body."""
     if response.status == HTTPStatus.NO_CONTENT and (line := one_line(refusal, DETAIL_LIMIT)):
         return of_refusal(line)
-    return Reason.MOVED if _moved_to(response) else Reason.NONE
+    if _moved_to(response):
+        return Reason.MOVED
+    is_refused = HTTPStatus.BAD_REQUEST <= response.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return of_words(said) if is_refused else Reason.NONE
 
 
 def _moved_to(response: aiohttp.ClientResponse) -> str:

@@ -16,8 +16,7 @@ from msh import roles
 from msh.admin.links.advice import advice_on
 from msh.flows.operations import actions, link_actions
 from msh.flows.operations.inspection.acts import acts_of
-from msh.flows.operations.inspection.answers import ANSWERS
-from msh.flows.operations.inspection.causes import CAUSES, cause_of
+from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, cause_of
 from msh.flows.operations.inspection.ways import Standing, words_of
 from msh.flows.operations.inspection.why_not_sent import advised
 from msh.flows.operations.operator_action import OperatorAction

@@ -3,8 +3,7 @@
 import pytest
 
 from msh.admin.framework.runbooks import RUNBOOKS
-from msh.flows.operations.inspection.answers import ANSWERS, Help
-from msh.flows.operations.inspection.causes import CAUSES, cause_of
+from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Help, cause_of
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason
 

@@ -236,9 +236,7 @@ def test_what_a_status_means_for_a_message(
         (job,) = sky.poll()
         sky.end(job, AttemptResult(outcome_of(status), status=status, detail=f"{status}"))
         assert sky.state(message) == state, status
-        warned = History.objects.filter(
-            message_id=message.message_id, detail__startswith="early warning"
-        )
+        warned = History.objects.filter(message_id=message.message_id, code="early_warning")
         assert warned.exists() is early, status
         kinds = [kind for kind, _ in sky.events(message)]
         assert kinds == (["failed"] if state == "failed" else []), status

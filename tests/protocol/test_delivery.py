@@ -32,7 +32,7 @@ from msh.protocol.delivery.events import (
 )
 from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.kinds import DeliveryState, IncidentKind, OnFailure
+from msh.protocol.kinds import DUPLICATE, DeliveryState, IncidentKind, OnFailure
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PAST, FUTURE = NOW - timedelta(seconds=1), NOW + timedelta(seconds=1)
@@ -115,7 +115,7 @@ def _waits(state: DeliveryState) -> dict[str, Cell]:
 
 def _ended(state: DeliveryState) -> dict[str, Cell]:
     leave = Leave(rejected=state is S.REJECTED)
-    duplicate = Note("", f"duplicate: {state} by attempt 1, not run")
+    duplicate = Note("", f"{state} by attempt 1, not run", DUPLICATE)
     return {
         "polled": Cell({"due": None}, (leave, duplicate)),
         "kept": Cell({"due": None}, (leave,)),

@@ -1,8 +1,7 @@
 """Codes of Errors, statuses of the API, kinds of incidents and classes of answers."""
 
 from msh.api.framework.problems import TITLES
-from msh.flows.operations.inspection.answers import ANSWERS, Cause
-from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Cause
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.ebms.vocabulary import ErrorCode as Ebms2Code
 from msh.protocol.ebms.vocabulary import FaultCode
@@ -39,7 +38,7 @@ recommended.
 _ANSWERS = """\
 ## Answers of partners
 
-Classes of the last answer to an attempt, with what the console advises.
+Reasons of an attempt (`msh.protocol.reason`), with what the console advises.
 """
 
 
@@ -62,7 +61,7 @@ def page() -> str:
             table(["kind", *_OF_A_CAUSE], [_cause(kind, cause) for kind, cause in CAUSES.items()]),
             _ANSWERS,
             table(
-                ["class", *_OF_A_CAUSE], [_cause(name, cause) for name, cause in ANSWERS.items()]
+                ["reason", *_OF_A_CAUSE], [_cause(name, cause) for name, cause in ANSWERS.items()]
             ),
         ]
     )
@@ -80,4 +79,4 @@ _OF_A_CAUSE = ["meaning", "what to do", "runbook"]
 
 def _cause(name: str, cause: Cause) -> list[str]:
     runbook = f"[{cause.runbook}](../runbooks/{cause.runbook}.md)" if cause.runbook else ""
-    return [f"`{name}`", cause.what, cause.advice, runbook]
+    return [f"`{name}`", cause.title, cause.advice, runbook]

@@ -181,7 +181,7 @@ def _stops(incidents: Sequence[Incident]) -> Mapping[int, Stops]:
             one,
             markup.page_url(one),
             markup.page_url(opened[one.link.partner_id]),
-            CAUSES[IncidentKind.CONVERSATION_STOPPED].what,
+            CAUSES[IncidentKind.CONVERSATION_STOPPED].title,
         )
         for one in stopped.select_related("link")
         for message_id in one.stopped_by

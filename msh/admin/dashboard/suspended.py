@@ -30,8 +30,7 @@ from msh.admin.links.maintenance import with_window
 from msh.admin.links.other_partner import hints, may_be_of_another
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.resynchronise import RESYNCHRONISE
-from msh.flows.operations.inspection.answers import Cause, Help
-from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES, Cause, Help
 from msh.models import (
     FLIGHTS_IN,
     BulkAction,

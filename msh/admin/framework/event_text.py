@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from django.conf import settings
 
-from msh.flows.operations.inspection.answers import OUTCOMES
-from msh.flows.operations.inspection.causes import CAUSES
+from msh.flows.operations.inspection.causes import CAUSES, OUTCOMES
 from msh.flows.operations.inspection.trace import IN_PROGRESS, NOT_RECORDED, Moment
 from msh.models import Direction
 from msh.protocol.attempt import AttemptOutcome
+from msh.protocol.kinds import DUPLICATE, EARLY_WARNING
 from msh.store.history import ITSELF
 
 _OUT = {
@@ -155,8 +155,6 @@ ATTEMPTS = {
     IN_PROGRESS: "being sent",
     NOT_RECORDED: "may have been sent; its end was not recorded",
 }
-_DUPLICATE = "duplicate: "
-_EARLY_WARNING = "early warning: "
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -188,7 +186,7 @@ def story_of(moments: Iterable[Moment]) -> list[tuple[Moment, str, str]]:
     """
     told, warned = [], False
     for one in moments:
-        is_warning = one.detail.startswith(_EARLY_WARNING) or f"; {_EARLY_WARNING}" in one.detail
+        is_warning = one.code == EARLY_WARNING
         unheard = one.event == "FromPartyPending" and not settings.MSH_FROM_PARTY_HANDLER
         if not (unheard or (is_warning and warned)):
             told.append((one, *_sentence(one)))
@@ -208,14 +206,13 @@ def _numbered(moment: Moment, last: int) -> str:
 def _sentence(moment: Moment) -> tuple[str, str]:
     if moment.number is not None:
         return _numbered(moment, moment.number), moment.detail
-    kind, separator, rest = moment.detail.partition(": ")
-    if separator and kind in CAUSES and not moment.to_state:
+    if moment.code == EARLY_WARNING:
+        return "Operators were warned: retries are unlikely to help", ""
+    if moment.code in CAUSES and not moment.to_state:
         repeats = moment.event.startswith("Attempt")
-        return f"Incident opened: {CAUSES[kind].what}", "" if repeats else rest
+        return f"Incident opened: {CAUSES[moment.code].title}", "" if repeats else moment.detail
     if moment.event == "DeliveryPolled":
         return _polled(moment), moment.detail
-    if _EARLY_WARNING in moment.detail:
-        return "Operators were warned: retries are unlikely to help", ""
     if moment.actor != ITSELF.name and moment.event in _DECIDED:
         return _DECIDED[moment.event], moment.detail
     return event_text(moment.event, moment.direction), moment.detail
@@ -224,6 +221,6 @@ def _sentence(moment: Moment) -> tuple[str, str]:
 def _polled(moment: Moment) -> str:
     if moment.to_state == "in_doubt":
         return "An attempt did not end: whether the application has it is unknown"
-    if moment.detail.startswith(_DUPLICATE):
+    if moment.code == DUPLICATE:
         return "A duplicate was not delivered again"
     return event_text(moment.event, moment.direction)

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from msh.flows.operations.inspection.answers import OUTCOMES
+from msh.flows.operations.inspection.causes import OUTCOMES
 from msh.flows.operations.inspection.trace import IN_PROGRESS
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
 
-from msh.flows.operations.inspection.answers import Cause
+from msh.flows.operations.inspection.causes import Cause
 
 RUNBOOKS = Path(__file__).resolve().parent.parent.parent / "runbooks"
 

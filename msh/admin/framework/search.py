@@ -110,7 +110,7 @@ def _about(row: Any) -> str:
     if isinstance(row, Partner):
         return _about_partner(row)
     if isinstance(row, Incident):
-        words = f"{CAUSES[row.kind].what}: {row.partner}"
+        words = f"{CAUSES[row.kind].title}: {row.partner}"
         state = markup.badge("resolved") if row.resolved_at else markup.badge("open", "danger")
         return format_html("{} {}", state, markup.in_words(words))
     has_state = hasattr(row, "get_state_display")

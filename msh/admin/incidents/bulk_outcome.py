@@ -207,7 +207,7 @@ def _state_of_link(link: Any, job: BulkJob) -> str:
     if link.state == LaneState.SUSPENDED:
         cause = cause_of_link(link)
         after = format_duration(job.started_at, link.suspended_since)
-        what = cause.what if cause else link.suspended_for
+        what = cause.title if cause else link.suspended_for
         again = link.suspended_for != OPERATOR and link.suspended_since >= job.started_at
         text = f"suspended again after {after}" if again else "suspended"
         page = markup.link_to(link, what)

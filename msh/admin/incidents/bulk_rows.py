@@ -106,7 +106,7 @@ def _link(link: Any) -> str:
         markup.isolated(link.partner.name),
         link.queued,
         oldest,
-        cause.what if cause else link.suspended_for,
+        cause.title if cause else link.suspended_for,
         markup.time_of(link.suspended_since),
         markup.age_of(link.suspended_since),
         markup.verbatim(last_words(link)),

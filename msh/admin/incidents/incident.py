@@ -35,8 +35,7 @@ from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_conversation import first_stopping
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.acts import acts_of
-from msh.flows.operations.inspection.answers import Cause, Help
-from msh.flows.operations.inspection.causes import CAUSES, cause_of
+from msh.flows.operations.inspection.causes import CAUSES, Cause, Help, cause_of
 from msh.flows.operations.inspection.standing import (
     Trouble,
     failed_for,
@@ -93,7 +92,7 @@ class KindFilter(ChoicesDropdownFilter):
 
     def choices(self, changelist: object) -> Iterator[dict[str, object]]:
         name = self.lookup_kwarg
-        kinds = [(kind.value, CAUSES[kind].what) for kind in IncidentKind]
+        kinds = [(kind.value, CAUSES[kind].title) for kind in IncidentKind]
         choices = [self.all_option, *sorted(kinds, key=lambda kind: kind[1])]
         data = {name: self.value()}
         yield {"form": self.form_class(label="By problem", name=name, choices=choices, data=data)}
@@ -152,7 +151,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     ) -> tuple[QuerySet[Incident], bool]:
         found, repeats = super().get_search_results(request, queryset, search_term)
         if term := search_term.strip().lower():
-            kinds = [kind for kind, cause in CAUSES.items() if term in cause.what.lower()]
+            kinds = [kind for kind, cause in CAUSES.items() if term in cause.title.lower()]
             found |= queryset.filter(kind__in=kinds)
         with_key = message_ids_with_key(request, search_term.strip()) if search_term else ()
         return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
@@ -214,7 +213,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
 
     @display(description="Problem")
     def what(self, incident: Incident) -> str:
-        return CAUSES[incident.kind].what
+        return CAUSES[incident.kind].title
 
     @display(description="Recommended action")
     def advice(self, incident: Incident) -> str:

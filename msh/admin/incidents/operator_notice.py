@@ -181,7 +181,7 @@ def _beside(incident: Incident) -> SafeString | None:
     if not is_said_beside(incident.kind, kinds):
         return None
     found = next(one for kind, one in kinds.items() if not is_said_beside(kind, {incident.kind}))
-    return markup.link_to(found, CAUSES[found.kind].what)
+    return markup.link_to(found, CAUSES[found.kind].title)
 
 
 def severity_badge(severity: str) -> str:

@@ -17,20 +17,20 @@ from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup import partner as setup
 from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations import link_actions
-from msh.flows.operations.inspection.answers import (
+from msh.flows.operations.inspection.causes import (
     ANSWERS,
+    ERROR_MESSAGES,
     Cause,
     Help,
+    cause_of,
+    retrying,
 )
-from msh.flows.operations.inspection.causes import ERROR_MESSAGES, cause_of
-from msh.flows.operations.inspection.retrying import retrying
-from msh.flows.operations.inspection.sender_refused import sender_refused, what_to_tell
+from msh.flows.operations.inspection.sender_refused import what_to_tell
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.flows.operations.inspection.standing import standing_of_link
-from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.models import Attempt, OutboundLink
 from msh.protocol.lane import OPERATOR, LaneState
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, deciding
 from partners.models.partner import OutgoingKind
 
 from .cancelling import is_cancelling
@@ -58,9 +58,6 @@ _SECTIONS = {
 _ENTER_AGAIN = (
     "Have our credential at hand: if host, port or scheme of the address change, it must be entered"
     " again, so that nobody can have it sent to another host."
-)
-_THEN_RESUME = words_of(
-    filled("{Again} when that is done: the same bytes are sent again.", Standing.LINK)
 )
 _IN_MAINTENANCE = (
     "A maintenance window is running, and resumes the link at its end. If the maintenance is over,"
@@ -131,8 +128,8 @@ def _is_out_of_step(link: OutboundLink) -> bool:
 
 def _reason_of(link: OutboundLink) -> Reason:
     last = last_answer_of(link)
-    known = last and not _is_out_of_step(link)
-    return Reason(last["reason"] if known else link.suspended_reason)
+    answered = Reason(last["reason"]) if last else Reason.NONE
+    return deciding(Reason(link.suspended_reason), answered)
 
 
 def helps_first(link: OutboundLink, what: Help) -> bool:
@@ -150,10 +147,9 @@ def advice_on(link: OutboundLink, request: HttpRequest) -> Advice | None:
         return None
     if (window := window_of(link)) is not None and not is_cancelling(link):
         return _advice_in_maintenance(window, cause, request)
-    told = _refused_sender(link)
-    advice = _THEN_RESUME if told and link.suspended_for in ERROR_MESSAGES else cause.advice
     others = _other_partner(link, cause)
-    text = " ".join([*told, *others, advice, *_kept_credential(link, cause)])
+    told = [*_refused_sender(link), *others, cause.advice, *_kept_credential(link, cause)]
+    text = " ".join(told)
     return Advice(
         text,
         runbook_url(cause),
@@ -180,15 +176,14 @@ def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
 
 def _refused_sender(link: OutboundLink) -> Sequence[str]:
     """What to tell the partner if it does not permit us to send."""
-    said = last_words(link)
-    if not sender_refused(said):
+    if _reason_of(link) is not Reason.SENDER:
         return ()
     flying = link.in_flight
     agreement = flying.agreement if flying else link.partner.agreements.first()
     if agreement is None:
         return ()
     told = what_to_tell(
-        said,
+        last_words(link),
         tpa_id=agreement.tpa_id,
         our_party=agreement.our_party,
         their_party=agreement.their_party,

@@ -12,8 +12,7 @@ from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration, format_seconds, format_time
 from msh.admin.messages.flight_actions import progress_of
 from msh.flows.operations.change_flight import flight_of, with_flights
-from msh.flows.operations.inspection.causes import CAUSES
-from msh.flows.operations.inspection.retrying import RETRIED
+from msh.flows.operations.inspection.causes import CAUSES, RETRIED
 from msh.flows.operations.inspection.situation import why_they_failed
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState
@@ -191,7 +190,7 @@ def _why_held(message: Any) -> Row:
     cause = CAUSES.get(message.flight.held_for)
     flight = flight_of(message)
     return (
-        cause.what if cause else message.flight.held_for,
+        cause.title if cause else message.flight.held_for,
         progress_of(flight) if flight else "",
         markup.time_of(message.submitted_at),
     )

@@ -215,7 +215,7 @@ def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
         partner=link.partner_id, direction=Direction.IN, resolved_at=None
     )
     return [
-        (markup.page_url(one), CAUSES[one.kind].what, one.detail and markup.verbatim(one.detail))
+        (markup.page_url(one), CAUSES[one.kind].title, one.detail and markup.verbatim(one.detail))
         for one in opened
     ]
 

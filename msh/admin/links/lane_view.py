@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_seconds
-from msh.flows.operations.inspection.retrying import is_retrying
+from msh.flows.operations.inspection.causes import is_retrying
 from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import IncidentKind

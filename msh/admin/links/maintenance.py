@@ -40,7 +40,7 @@ class Plan(ActionDialog[OutboundLink]):
         consequence = super().consequence(row)
         if row.state != LaneState.SUSPENDED or row.suspended_since is None:
             return consequence
-        cause = cause_of(row.suspended_for, Reason(row.suspended_reason)).what
+        cause = cause_of(row.suspended_for, Reason(row.suspended_reason)).title
         return (
             f"{consequence}\n\nThe link is suspended now, since {local(row.suspended_since)}:"
             f" {cause}. It stays suspended at the end of the window, unless you select below"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from msh.flows.operations.inspection.answers import ANSWERS, Cause
+from msh.flows.operations.inspection.causes import ANSWERS, Cause
 from msh.models import OutboundLink
 from msh.protocol.reason import Reason
 from partners.models import Partner

@@ -5,7 +5,7 @@ from django.utils import timezone
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.time_format import format_time
 from msh.flows.operations import change_link, link_actions
-from msh.flows.operations.inspection.answers import Help
+from msh.flows.operations.inspection.causes import Help
 from msh.flows.operations.operator_action import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender

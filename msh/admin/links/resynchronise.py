@@ -14,7 +14,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Details, ReasonForm
 from msh.flows.errors import NotPossible
 from msh.flows.operations import link_actions, resynchronise
-from msh.flows.operations.inspection.answers import Help
+from msh.flows.operations.inspection.causes import Help
 from msh.models import OutboundLink
 from msh.protocol import sequence
 from msh.protocol.link_status import LinkStatus

@@ -181,7 +181,7 @@ def _incidents(partner: Partner) -> Table:
     opened = Incident.objects.filter(partner=partner, resolved_at=None).order_by("-opened_at")
     rows = [
         (
-            markup.link_to(one, CAUSES[one.kind].what),
+            markup.link_to(one, CAUSES[one.kind].title),
             markup.time_and_age(one.opened_at),
             one.count,
             markup.local_times(one.detail),

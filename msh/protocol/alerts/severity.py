@@ -3,10 +3,7 @@
 from collections.abc import Collection
 from enum import StrEnum
 
-from msh.protocol.kinds import IncidentKind
-
-EARLY_WARNING = "early_warning"
-"""The kind of a call that no incident stands behind: retries remain."""
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind
 
 
 class Severity(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any
 
 from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.kinds import DeliveryState, IncidentKind, OnFailure
+from msh.protocol.kinds import DUPLICATE, DeliveryState, IncidentKind, OnFailure
 
 from .events import (
     AskResolver,
@@ -92,8 +92,8 @@ def _leased(before: Delivery, event: DeliveryPolled, policy: Policy, now: dateti
 
 def _duplicate(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:
     rejected = before.state is DeliveryState.REJECTED
-    text = f"duplicate: {before.state} by attempt {before.attempt}, not run"
-    return replace(before, due=None), (Leave(rejected), Note("", text))
+    text = f"{before.state} by attempt {before.attempt}, not run"
+    return replace(before, due=None), (Leave(rejected), Note("", text, DUPLICATE))
 
 
 def _nothing(before: Delivery, event: DeliveryPolled, policy: Policy, now: datetime) -> Step:

@@ -7,6 +7,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.message import ErrorReport
+from msh.protocol.reason import of_words
 from msh.protocol.vocabulary import Severity
 
 from .outcome import Outcome, fail, land
@@ -60,7 +61,8 @@ def fail_for_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Ou
     if report.severity is Severity.WARNING:
         note, text = _noted(flight, report)
         return flight, (note, do.NotifyFromParty(PartyEventKind.WARNING, flight.message_id, text))
-    return fail(flight, IncidentKind.ERROR_RECEIVED, _text(report), _code(report))
+    reason = of_words(text_of(report))
+    return fail(flight, IncidentKind.ERROR_RECEIVED, _text(report), _code(report), reason=reason)
 
 
 def note_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Outcome:
@@ -77,7 +79,10 @@ def tell_after_acknowledgment(flight: Flight, event: on.ErrorReceived, now: date
     return flight, (
         note,
         do.OpenIncident(
-            IncidentKind.ERROR_RECEIVED, message_id, f"after its Acknowledgment: {text}"
+            IncidentKind.ERROR_RECEIVED,
+            message_id,
+            f"after its Acknowledgment: {text}",
+            of_words(text),
         ),
         do.NotifyFromParty(PartyEventKind.ERROR, message_id, text),
     )
@@ -95,7 +100,7 @@ def after_error_of_best_effort(
         return (do.Note(message_id, f"{report.severity} {text}"),)
     return (
         do.Fail(message_id, _code(report), report.severity, _text(report)),
-        do.OpenIncident(IncidentKind.ERROR_RECEIVED, message_id, text),
+        do.OpenIncident(IncidentKind.ERROR_RECEIVED, message_id, text, of_words(text)),
         do.NotifyFromParty(PartyEventKind.FAILED, message_id, text),
     )
 

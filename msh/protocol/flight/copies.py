@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind, PartyEventKind
 from msh.protocol.vocabulary import ErrorCode
 
 from .events import DeadlinePassed, Expired, ProbeClaimed
@@ -50,8 +50,8 @@ def wait_for_retry(flight: Flight, event: on.AttemptFailed, now: datetime) -> Ou
 
 def note_failed(flight: Flight, event: on.AttemptFailed, now: datetime) -> Outcome:
     """Another copy was asked for meanwhile, or an operator holds the message."""
-    warning = f"early warning: {event.detail}"
-    effects = (do.Note(event.message_id, warning),) if event.doubted else ()
+    warning = do.Note(event.message_id, event.detail, EARLY_WARNING)
+    effects = (warning,) if event.doubted else ()
     if event.nothing_sent:
         flight = flight.sent_nothing()
     if event.unreachable:

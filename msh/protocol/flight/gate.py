@@ -25,7 +25,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, of_words
 from msh.protocol.table import Cell, Row, apply, by_state, illegal
 
 from .events import ProbeClaimed
@@ -160,7 +160,8 @@ def event_of(before: Flight, after: Flight, event: object) -> MessageRefused | M
     if isinstance(event, on.ErrorReceived):
         report = event.report
         code = report.code_text or report.code
-        return MessageRefused(after.message_id, code, f"{code}: {report.description}")
+        detail = f"{code}: {report.description}"
+        return MessageRefused(after.message_id, code, detail, of_words(detail))
     return None
 
 

@@ -8,7 +8,7 @@ from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import OPERATOR, Lane, LaneState
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, of_words
 from msh.protocol.vocabulary import Severity
 
 from .outcome import Outcome, end_flight, suspend, suspend_at_transient_limit
@@ -136,7 +136,7 @@ def suspend_for_error(lane: Lane, event: on.ErrorReceived, now: datetime) -> Out
     if lane.in_flight is None or event.report.severity is Severity.WARNING:
         return note_error(lane, event, now)
     detail = f"{event.report.code_text or event.report.code}: {event.report.description}"
-    return suspend(lane, IncidentKind.ERROR_RECEIVED, detail)
+    return suspend(lane, IncidentKind.ERROR_RECEIVED, detail, of_words(detail))
 
 
 def note_error(lane: Lane, event: _AnyError, now: datetime) -> Outcome:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.attempt import unacknowledged_after
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind, PartyEventKind
 from msh.protocol.lane import PROMISED_FOR, InFlight, Lane
 from msh.protocol.table import illegal
 
@@ -75,8 +75,8 @@ def wait_for_answer(lane: Lane, event: on.AttemptTransmitted, now: datetime) -> 
 
 
 def wait_for_retry(lane: Lane, event: on.AttemptFailed, now: datetime) -> Outcome:
-    warning = f"early warning: {event.detail}"  # the attempt's kind stands on the attempt (D35)
-    effects = (do.Note(event.message_id, warning),) if event.doubted else ()
+    warning = do.Note(event.message_id, event.detail, EARLY_WARNING)
+    effects = (warning,) if event.doubted else ()
     if lane.unsent and not lane.promised:
         return lane, effects
     due = now + lane.flying.terms.wait_after_failure(event.retry_after)

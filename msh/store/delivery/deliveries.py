@@ -182,7 +182,8 @@ class HeldDelivery:
                 new = incidents.NewIncident(self.partner_id, "in", *what, self.now, name)
                 return [incidents.open_incident(new)]
             case Note():
-                return [self._history(type(event).__name__, before, effect.detail, actor)]
+                name = type(event).__name__
+                return [self._history(name, before, effect.detail, actor, code=effect.code)]
         return []
 
     def _history(
@@ -193,6 +194,7 @@ class HeldDelivery:
         actor: Actor,
         *,
         to_state: str = "",
+        code: str = "",
     ) -> Call[None]:
         decided = self.consumer.name if actor is not ITSELF else ""
         row = HistoryRow(
@@ -204,6 +206,7 @@ class HeldDelivery:
                 InboundState.ACCEPTED if before.state is DeliveryState.NEW else before.state
             ),
             to_state=to_state or self.value.state,
+            code=code,
             detail=history.with_reason(
                 detail or decided or f"{self.consumer.name}: {self.detail}", actor
             ),

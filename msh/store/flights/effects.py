@@ -28,10 +28,15 @@ def detail_of(effects: Iterable[object]) -> str:
             case do.Cancel():
                 return f"outcome {effect.verdict}"
             case do.OpenIncident():
-                return f"{effect.kind}: {effect.detail}"
+                return effect.detail
             case do.NotifyFromParty() | do.ReportUnreachable():
                 return effect.detail
     return ""
+
+
+def code_of(effects: Iterable[object]) -> str:
+    """Of the incident that is opened."""
+    return next((effect.kind for effect in effects if isinstance(effect, do.OpenIncident)), "")
 
 
 def reason_of(effects: Iterable[object]) -> Reason:
@@ -121,7 +126,7 @@ def _notify_from_party(
 
 
 def _note(flights: "Flights", one: LockedFlight, effect: do.Note, event: str, actor: Actor) -> None:
-    flights.record(one, event, detail=effect.detail, counts=True)
+    flights.record(one, event, detail=effect.detail, code=effect.code, counts=True)
 
 
 def _count_duplicate_ack(

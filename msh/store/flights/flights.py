@@ -26,7 +26,7 @@ from msh.store.sending.links import end_attempt
 
 from . import conversation_sql, flight_sql, gate_sql
 from .conversations import LockedConversation, lock_conversations
-from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, detail_of, reason_of
+from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, code_of, detail_of, reason_of
 from .locked_flight import (
     LockedFlight,
     LockedGate,
@@ -202,7 +202,8 @@ class Flights:
         name = type(event).__name__
         was, now = shown_state(before), shown_state(after)
         if was != now or actor.name != SYSTEM:
-            self.record(one, name, was, now, detail_of(effects), actor)
+            detail, code = detail_of(effects), code_of(effects)
+            self.record(one, name, was, now, detail, actor, code=code)
         for effect in effects:
             FLIGHT_EFFECTS[type(effect)](self, one, effect, name, actor)
         if held and (told := gate.event_of(before, after, event)):
@@ -243,7 +244,8 @@ class Flights:
                 "suspended" if one.state is GateState.SUSPENDED else "idle"
                 for one in (before, after)
             )
-            self._record_gate(partner_id, type(event).__name__, was, now, detail)
+            name, code = type(event).__name__, code_of(effects)
+            self._record_gate(partner_id, name, was, now, detail, code)
         for effect in effects:
             GATE_EFFECTS[type(effect)](self, partner_id, effect)
 
@@ -256,6 +258,7 @@ class Flights:
         detail: str = "",
         actor: Actor = ITSELF,
         *,
+        code: str = "",
         counts: bool = False,
     ) -> None:
         """One row of the message's history. With `counts` a repetition within a minute is counted
@@ -267,19 +270,23 @@ class Flights:
             one.row.message_id,
             from_state=from_state,
             to_state=to_state,
+            code=code,
             detail=history.with_reason(detail, actor),
             actor=actor.name,
             at=self.now,
         )
         self.add(history.insert_or_count(row) if counts else history.insert(row))
 
-    def _record_gate(self, partner_id: int, event: str, was: str, now: str, detail: str) -> None:
+    def _record_gate(
+        self, partner_id: int, event: str, was: str, now: str, detail: str, code: str
+    ) -> None:
         row = HistoryRow(
             partner_id,
             "out",
             event,
             from_state=was,
             to_state=now,
+            code=code,
             detail=detail,
             subject=history.LINK,
             at=self.now,

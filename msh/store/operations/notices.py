@@ -8,8 +8,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from msh.models import OperatorNotice
-from msh.protocol.alerts.severity import EARLY_WARNING
 from msh.protocol.attempt import AttemptOutcome
+from msh.protocol.kinds import EARLY_WARNING
 from msh.protocol.lane import LaneState
 from msh.store.engine import Statement, Write, run
 

@@ -41,8 +41,7 @@ def _put_in_flight(
         locked.row.partner_id,
         effect.message_id,
         "PutInFlight",
-        "queued",
-        "in_flight",
+        ("queued", "in_flight"),
         f"number {effect.sequence_number}",
     )
 
@@ -60,7 +59,7 @@ def _complete(
     key = locked.keys[message_id]
     links.add(message_sql.COMPLETE(key=key, state="acknowledged", at=links.now))
     name = type(event).__name__
-    links.record(locked.row.partner_id, message_id, name, "in_flight", "acknowledged")
+    links.record(locked.row.partner_id, message_id, name, ("in_flight", "acknowledged"))
     _queue_withheld_ack(links, locked, message_id)
 
 
@@ -93,8 +92,7 @@ def _cancel(
         locked.row.partner_id,
         effect.message_id,
         "MessageCancelled",
-        "in_flight",
-        "cancelled",
+        ("in_flight", "cancelled"),
         f"outcome {effect.verdict}",
         actor,
     )
@@ -111,7 +109,7 @@ def _requeue(
     key, partner_id = locked.keys[effect.message_id], locked.row.partner_id
     links.add(message_sql.REQUEUE(key=key))
     name = type(event).__name__
-    links.record(partner_id, effect.message_id, name, "in_flight", "queued", actor=actor)
+    links.record(partner_id, effect.message_id, name, ("in_flight", "queued"), actor=actor)
 
 
 def _rewind(
@@ -143,7 +141,8 @@ def _record_late_verdict(
     links.add(
         incidents.APPEND_TO_DETAIL(text=f"; {text}", partner_id=partner_id, message_id=message_id)
     )
-    links.record(partner_id, message_id, type(event).__name__, "cancelled", detail=text)
+    name = type(event).__name__
+    links.record(partner_id, message_id, name, ("cancelled", ""), detail=text)
     _queue_withheld_ack(links, locked, message_id)
 
 
@@ -179,8 +178,7 @@ def _open_incident(
     )
     links.add(incidents.open_incident(new))
     name = type(event).__name__
-    detail = f"{effect.kind}: {effect.detail}"
-    links.record(partner_id, message_id, name, detail=detail, counts=True)
+    links.record(partner_id, message_id, name, detail=effect.detail, code=effect.kind, counts=True)
     if effect.kind in upstream.REFUSED_BY_NEXT_HOP:
         _queue_delivery_failure(links, locked, message_id, f"refused: {effect.detail}")
 
@@ -221,7 +219,9 @@ def _note(
 ) -> None:
     name = type(event).__name__
     partner_id = locked.row.partner_id
-    links.record(partner_id, effect.message_id, name, detail=effect.detail, counts=True)
+    links.record(
+        partner_id, effect.message_id, name, detail=effect.detail, code=effect.code, counts=True
+    )
 
 
 def _count_duplicate_ack(

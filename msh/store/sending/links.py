@@ -143,7 +143,7 @@ class OutboundLinks:
         if _is_recorded(before, after) or actor.name != SYSTEM:
             name = type(event).__name__
             states = (before.state, after.state)
-            self.record(partner_id, "", name, *states, _changed_numbers(before, after), actor)
+            self.record(partner_id, "", name, states, _changed_numbers(before, after), actor)
         self._note_suspension(locked, before, after, effects, actor)
         for effect in effects:
             EFFECTS[type(effect)](self, locked, effect, event, actor)
@@ -168,11 +168,11 @@ class OutboundLinks:
         partner_id: int,
         message_id: str,
         event: str,
-        from_state: str = "",
-        to_state: str = "",
+        states: tuple[str, str] = ("", ""),
         detail: str = "",
         actor: Actor = ITSELF,
         *,
+        code: str = "",
         counts: bool = False,
     ) -> None:
         """One history row: of the message if one is named, otherwise of the link. With `counts` a
@@ -182,8 +182,9 @@ class OutboundLinks:
             "out",
             event,
             message_id,
-            from_state=from_state,
-            to_state=to_state,
+            from_state=states[0],
+            to_state=states[1],
+            code=code,
             detail=history.with_reason(detail, actor),
             subject=history.MESSAGE if message_id else history.LINK,
             actor=actor.name,

@@ -63,7 +63,7 @@ def test_equal_causes_are_one_group_with_one_action(supervisor: Client, operator
 
     shown = shown_to(supervisor)
 
-    assert [(group.count, group.cause.what, group.queued) for group in shown.groups] == [
+    assert [(group.count, group.cause.title, group.queued) for group in shown.groups] == [
         (5, "No connection to the partner", 10),
         (3, "The partner refuses our credentials", 3),
     ]
@@ -122,7 +122,7 @@ def test_a_group_that_resuming_does_not_help_is_not_resumed(supervisor: Client) 
 
     (group,) = shown_to(supervisor).groups
 
-    assert group.cause.what == "Sequence numbers out of sync with the partner"
+    assert group.cause.title == "Sequence numbers out of sync with the partner"
     assert group.resume == ""
 
 
@@ -287,7 +287,7 @@ def test_an_incident_is_not_shown_twice(operator: Client) -> None:
     assert '<th scope="col">Problem and detail</th>' in page.content.decode()
     assert context["other_incidents"] == 1
     (shown,) = context["incidents"]
-    assert shown["cause"].what == "The application does not keep up with this partner"
+    assert shown["cause"].title == "The application does not keep up with this partner"
     assert [jump.title for jump in shown["jumps"]] == ["Link from partner"]
 
 
@@ -302,13 +302,13 @@ def test_a_message_and_the_conversation_that_it_stops_are_one_row(operator: Clie
     rows = {row["partner"]: row for row in context["incidents"]}
     assert context["other_incidents"] == len(context["incidents"]) == 2
     row = rows[sky.partner]
-    assert row["cause"].what == CAUSES["refused_by_peer"].what
+    assert row["cause"].title == CAUSES["refused_by_peer"].title
     assert [jump.url for jump in row["jumps"]] == [page_url(refused)]
     conversation = OutboundConversation.objects.get(conversation_id="talk")
     stopped = Incident.objects.get(partner=sky.partner, kind="conversation_stopped")
     for which, about in (("stops", stopped), ("stopped", conversation)):
         assert f'<a href="{page_url(about)}" id="{which}:{page_url(about)}"' in page
-    assert rows[other.partner]["cause"].what == CAUSES["conversation_stopped"].what
+    assert rows[other.partner]["cause"].title == CAUSES["conversation_stopped"].title
     assert rows[other.partner]["stops"] is None
 
 
@@ -319,8 +319,8 @@ def test_what_was_done_alone_does_not_hide_a_stopped_conversation(operator: Clie
 
     rows = operator.get(PAGE).context["incidents"]
 
-    assert {row["cause"].what for row in rows} == {
-        CAUSES["conversation_stopped"].what, CAUSES["went_ahead_alone"].what
+    assert {row["cause"].title for row in rows} == {
+        CAUSES["conversation_stopped"].title, CAUSES["went_ahead_alone"].title
     }  # fmt: skip
     assert [row["stops"] for row in rows] == [None, None]
 
@@ -335,7 +335,7 @@ def test_a_stopped_conversation_has_its_row_if_the_message_has_none(operator: Cl
 
     (row,) = operator.get(PAGE).context["incidents"]
 
-    assert row["cause"].what == CAUSES["conversation_stopped"].what
+    assert row["cause"].title == CAUSES["conversation_stopped"].title
 
 
 def test_300_suspended_take_as_many_statements_as_7() -> None:

@@ -95,7 +95,7 @@ def test_nobody_is_to_be_notified_without_a_handler(administrator: Client, setti
 def test_a_delivery_in_doubt_was_not_started_by_a_worker() -> None:
     at, who = timezone.now(), (Direction.IN, "acme", "DeliveryPolled")
     failed = Moment(at, *who, to_state="failed", detail="ledger: the lease of attempt 1 ended")
-    again = Moment(at, *who, detail="duplicate: completed by attempt 1, not run")
+    again = Moment(at, *who, code="duplicate", detail="completed by attempt 1, not run")
     lost = Moment(at, *who, to_state="in_doubt", detail="ledger: the lease of attempt 2 ended")
 
     told = [sentence for _, sentence, _ in event_text.story_of([failed, again, lost])]

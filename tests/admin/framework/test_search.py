@@ -105,7 +105,7 @@ def test_what_has_one_partners_name_is_that_partner(administrator: Client, world
     words = " ".join(" ".join(shown).split())
     assert "retrying" in words
     assert "open" in words
-    assert CAUSES["no_consumer"].what in words
+    assert CAUSES["no_consumer"].title in words
 
 
 def test_incidents_are_found_by_their_words(administrator: Client, world: World) -> None:
@@ -118,7 +118,7 @@ def test_incidents_are_found_by_their_words(administrator: Client, world: World)
         opened_at=now,
         last_at=now,
     )
-    for term in ("token exp", CAUSES["no_consumer"].what.upper()):
+    for term in ("token exp", CAUSES["no_consumer"].title.upper()):
         found = administrator.get(SEARCH, {"q": term})
         assert found.headers["Location"] == url(Incident, "change", kept.pk)
 

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.runbooks import RUNBOOKS
-from msh.flows.operations.inspection.answers import ANSWERS
-from msh.flows.operations.inspection.retrying import RETRYING
+from msh.flows.operations.inspection.causes import ANSWERS
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
@@ -164,7 +163,7 @@ def test_an_operators_reason_is_kept_beside_an_error_about_numbers(supervisor: C
 
     assert (world.link.suspended_for, world.link.suspended_detail) == (OPERATOR, "ann: they move")
     (row,) = supervisor.get(reverse("admin:index")).context["incidents"]
-    assert row["cause"].what == "Sequence numbers out of sync with the partner"
+    assert row["cause"].title == "Sequence numbers out of sync with the partner"
     assert said in row["detail"]
 
 
@@ -235,7 +234,7 @@ def test_message_that_flies_has_it_too() -> None:
     message = sky.submit()
     (job,) = sky.poll()
     sky.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
-    assert RETRYING[Reason.CREDENTIALS] in explanation_of(message.pk)
+    assert ANSWERS[Reason.CREDENTIALS].meanwhile in explanation_of(message.pk)
 
 
 def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
@@ -252,7 +251,7 @@ def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
     assert advice() is None
     sky.end(refused, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
     sky.end(taken)
-    assert advice().text == RETRYING[Reason.CREDENTIALS]
+    assert advice().text == ANSWERS[Reason.CREDENTIALS].meanwhile
     assert [jump.title for jump in advice().jumps] == ["Partner settings", "Test connection"]
     assert not any(jump.recommended for jump in advice().jumps)
     sky.answer(first)
@@ -267,7 +266,7 @@ def test_copy_that_is_taken_in_vain_has_advice(administrator: Client) -> None:
         sky.end(job)
         sky.let_pass(60)
     page = administrator.get(url(OutboundLink, "change", sky.link.pk))
-    assert page.context["advice"].text == RETRYING[Reason.NO_ACKNOWLEDGEMENT]
+    assert page.context["advice"].text == ANSWERS[Reason.NO_ACKNOWLEDGEMENT].meanwhile
 
 
 @pytest.mark.parametrize(("status", "detail"), [(200, "200 OK"), (404, ""), (None, "")])
@@ -279,7 +278,7 @@ def test_first_copy_or_an_answer_that_says_nothing_has_no_advice(
 
 
 def test_every_class_of_answer_after_which_a_copy_is_sent_has_its_words() -> None:
-    assert RETRYING.keys() == ANSWERS.keys() - {Reason.MESSAGE}
+    assert [reason for reason, cause in ANSWERS.items() if not cause.meanwhile] == [Reason.MESSAGE]
 
 
 def test_advice_on_the_address_says_that_our_credential_is_needed_again(operator: Client) -> None:

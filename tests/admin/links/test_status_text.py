@@ -129,4 +129,4 @@ def test_idle_and_suspended(lane: Lane, words: str) -> None:
 
 
 def test_every_cause_has_words() -> None:
-    assert CAUSES.keys() == {*IncidentKind, "operator"}
+    assert CAUSES.keys() == {*IncidentKind, "operator", "early_warning"}

@@ -139,7 +139,7 @@ def test_a_death_after_the_history_and_before_the_rest_posts_nothing_again(
 
     assert other.transmitted.jobs == []
     assert state_of(message) == ("delivered", "completed")
-    noted = History.objects.filter(message_id=message.message_id, detail__startswith="duplicate")
+    noted = History.objects.filter(message_id=message.message_id, code="duplicate")
     assert noted.count() == 1
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from msh.protocol.alerts.escalation import ROUNDS, Rule, turn
 from msh.protocol.alerts.quiet import QuietHours
-from msh.protocol.alerts.severity import EARLY_WARNING, Severity, severity_of
-from msh.protocol.kinds import IncidentKind
+from msh.protocol.alerts.severity import Severity, severity_of
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 FIVE, TEN = timedelta(minutes=5), timedelta(minutes=10)

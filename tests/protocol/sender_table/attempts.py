@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind, PartyEventKind
 from msh.protocol.lane import InFlight, LaneState
 
 from .lanes import (
@@ -181,10 +181,10 @@ ATTEMPTS = (
         "attempt failed, and the partner may be set up wrongly",
         on.AttemptFailed("m7", 2, detail="404", doubted=True),
         noted(
-            waiting=becomes(do.Note("m7", "early warning: 404"), due=after(20)),
-            unsent=becomes(do.Note("m7", "early warning: 404")),
+            waiting=becomes(do.Note("m7", "404", EARLY_WARNING), due=after(20)),
+            unsent=becomes(do.Note("m7", "404", EARLY_WARNING)),
             promised=becomes(
-                do.Note("m7", "early warning: 404"), due=after(20), unsent=False, promised=False
+                do.Note("m7", "404", EARLY_WARNING), due=after(20), unsent=False, promised=False
             ),
         ),
     ),

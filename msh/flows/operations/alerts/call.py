@@ -6,22 +6,15 @@ from hashlib import sha256
 from django.conf import settings
 from django.utils import timezone
 
-from msh.flows.operations.inspection.answers import ANSWERS, TEST_FIRST, Cause
-from msh.flows.operations.inspection.causes import cause_of
+from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Cause, cause_of
 from msh.flows.operations.inspection.standing import last_reason, trouble_of
 from msh.models import OperatorNotice, link_of
-from msh.protocol.alerts.severity import EARLY_WARNING, Severity
+from msh.protocol.alerts.severity import Severity
+from msh.protocol.kinds import EARLY_WARNING
 from msh.protocol.reason import Reason
 
 KEY_LIMIT = 255
 """Characters of a dedup_key of PagerDuty."""
-_LATE = Cause(
-    "A message is late; retries remain",
-    "Sending is not suspended yet. If messages to other partners are late too, check the"
-    " network; otherwise test the connection to this partner.",
-    "no-acknowledgement",
-    TEST_FIRST,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ def call_of(notice: OperatorNotice) -> Call:
         partner=notice.partner.name,
         severity=notice.severity,
         what=notice.kind,
-        title=cause.what,
+        title=cause.title,
         advice="" if notice.is_end else cause.advice,
         message_id=notice.message_id,
         detail=" ".join(notice.detail.split()),
@@ -96,13 +89,13 @@ def console(path: str = "") -> str:
 
 def title_of(notice: OperatorNotice) -> str:
     """What it is about, in the words of the call."""
-    return _cause(notice).what
+    return _cause(notice).title
 
 
 def _cause(notice: OperatorNotice) -> Cause:
     """By the last answer, if the cause is what that says."""
     if notice.kind == EARLY_WARNING:
-        return _LATE
+        return CAUSES[EARLY_WARNING]
     reason = Reason(notice.reason)
     if notice.incident is None:
         return cause_of(notice.kind, reason)

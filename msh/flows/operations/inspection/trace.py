@@ -36,8 +36,8 @@ NOT_RECORDED = "not recorded"
 @dataclass(frozen=True, slots=True)
 class Moment:
     """Something that happened. `event` is the name of its event or row; `to_state` is the state
-    after it. If it happened several `times`, it did so first at `since` and last at `at`. `number`:
-    of an attempt. `answered`: somebody answered it."""
+    after it. If it happened several `times`, it did so first at `since` and last at `at`. `code`:
+    as of the history. `number`: of an attempt. `answered`: somebody answered it."""
 
     at: datetime
     direction: str
@@ -46,6 +46,7 @@ class Moment:
     from_state: str = ""
     to_state: str = ""
     actor: str = "msh"
+    code: str = ""
     detail: str = ""
     times: int = 1
     since: datetime | None = None
@@ -170,7 +171,7 @@ def message_counts(*, partner: str = "") -> dict[str, int]:
 def _likeness(moment: Moment) -> tuple[str, ...]:
     is_copy = moment.number is not None and moment.event.startswith("Attempt ")
     event = "Attempt" if is_copy else moment.event
-    return moment.direction, moment.partner, event, moment.to_state, moment.detail
+    return moment.direction, moment.partner, event, moment.to_state, moment.code, moment.detail
 
 
 def _life(message: OutboundMessage | InboundMessage) -> Iterator[Moment]:
@@ -210,6 +211,7 @@ def _moment(row: History) -> Moment:
         from_state=row.from_state,
         to_state=row.to_state,
         actor=row.actor,
+        code=row.code,
         detail=row.detail,
         times=row.times,
         since=row.at if row.times > 1 else None,

@@ -18,12 +18,10 @@ from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR, LaneState
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, deciding
 from msh.store.operations.windows import is_in_maintenance
 
-from .answers import OUTCOMES
-from .causes import cause_of
-from .retrying import is_retrying, retrying
+from .causes import OUTCOMES, cause_of, is_retrying, retrying
 from .situation import why_they_failed
 from .standing import standing_of_link, standing_of_message
 from .ways import Standing, filled
@@ -51,9 +49,9 @@ def _under_way(message: OutboundMessage, flight: Flight) -> str:
         return _held(message, flight)
     if link.state == LaneState.SUSPENDED:
         cause = cause_of(link.suspended_for, _last_reason(message, link), standing_of_link(link))
-        told = link.suspended_detail.removeprefix(f"{link.suspended_for}: ")
-        detail = f" ({' '.join(told.split())})" if told else ""
-        return f"{cause.what}{detail}.{_next_probe(link)} {cause.text}"
+        told = " ".join(link.suspended_detail.split())
+        detail = f" ({told})" if told else ""
+        return f"{cause.title}{detail}.{_next_probe(link)} {cause.text}"
     if flight.state == FlightState.WAITING:
         return (
             f"Attempt {flight.attempt} was started; waiting for its Acknowledgement until"
@@ -108,7 +106,7 @@ def _held(message: OutboundMessage, flight: Flight) -> str:
         what, advice = "An operator holds it", ""
     else:
         cause = cause_of(flight.held_for, _reason(_last_attempt(message)), standing)
-        what, advice = f"{cause.what}.{_last(message)}".rstrip("."), f"{cause.text} "
+        what, advice = f"{cause.title}.{_last(message)}".rstrip("."), f"{cause.text} "
     lapsed = (
         " No further copy of it may be sent: its time is over."
         if standing is Standing.LAPSED
@@ -131,9 +129,7 @@ def _reason(attempt: Attempt | None) -> Reason:
 
 def _last_reason(message: OutboundMessage, link: OutboundLink) -> Reason:
     """Of the message, or else of the one for which the link was suspended."""
-    own = _reason(_last_attempt(message))
-    known = own not in (Reason.NONE, Reason.OTHER)
-    return own if known else Reason(link.suspended_reason)
+    return deciding(Reason(link.suspended_reason), _reason(_last_attempt(message)))
 
 
 def _last(message: OutboundMessage) -> str:

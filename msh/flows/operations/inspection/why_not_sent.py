@@ -13,13 +13,11 @@ from msh.models import OutboundMessage, OutboundState
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, deciding
 from msh.store.operations.queue_place import MOST
 
-from .answers import OUTCOMES
-from .causes import cause_of
+from .causes import OUTCOMES, cause_of, is_retrying, retrying
 from .copies import story_of_copies
-from .retrying import is_retrying, retrying
 from .situation import ENDED, LastAttempt, Situation, situation_of
 from .ways import Standing, filled, words_of
 from .why_not_landed import (
@@ -151,8 +149,7 @@ def _suspension(situation: Situation) -> str:
     lane = situation.lane
     attempt = situation.attempt
     detail = situation.suspended_detail
-    named = situation.suspended_reason
-    reason = attempt.reason if attempt and named is not Reason.NUMBERS else named
+    reason = deciding(situation.suspended_reason, attempt.reason if attempt else Reason.NONE)
     flying = lane.in_flight
     own = flying is not None and flying.message_id == situation.message_id
     standing = Standing.LINK if own else Standing.GATE
@@ -163,7 +160,7 @@ def _suspension(situation: Situation) -> str:
     advice = late if lane.late_ack else cause.text
     return (
         f"The link has been suspended since {_time(situation.suspended_since)}{where}:"
-        f" {cause.what}{f' ({detail})' if detail else ''}.{_last_words(situation)}"
+        f" {cause.title}{f' ({detail})' if detail else ''}.{_last_words(situation)}"
         f"{_still_under_way(situation)} {advice}"
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from msh.protocol import effects as do
 from msh.protocol import events as on
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, FlightTerms, ProbeClaimed
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import EARLY_WARNING, IncidentKind, PartyEventKind
 from msh.protocol.vocabulary import Severity
 
 from .flights import (
@@ -168,9 +168,9 @@ COPIES = (
         "attempt failed, and the partner may be set up wrongly",
         on.AttemptFailed("m7", 2, detail="404", doubted=True),
         only(
-            ready=becomes(do.Note("m7", "early warning: 404"), reached=True),
-            waiting=becomes(do.Note("m7", "early warning: 404"), reached=True, due=after(20)),
-            held=becomes(do.Note("m7", "early warning: 404"), reached=True),
+            ready=becomes(do.Note("m7", "404", EARLY_WARNING), reached=True),
+            waiting=becomes(do.Note("m7", "404", EARLY_WARNING), reached=True, due=after(20)),
+            held=becomes(do.Note("m7", "404", EARLY_WARNING), reached=True),
             **GONE,
         ),
         proves=("EB-089",),

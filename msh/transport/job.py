@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from msh.faults import CrashPoint
 
+CrashPoints = tuple[CrashPoint, CrashPoint]
+COPY_CRASH_POINTS = (CrashPoint.POST_BEFORE_WRITE, CrashPoint.POST_AFTER_WRITE)
+SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)
+CONSUMER_CRASH_POINTS = (CrashPoint.CONSUMER_BEFORE_WRITE, CrashPoint.CONSUMER_AFTER_WRITE)
+
 
 @dataclass(slots=True)
 class Lapse:
@@ -38,10 +43,7 @@ class Job:
     not_after: float
     sender: str = ""
     """Our URI on the pair: mail is sent from it."""
-    crash_points: tuple[CrashPoint, CrashPoint] = (
-        CrashPoint.POST_BEFORE_WRITE,
-        CrashPoint.POST_AFTER_WRITE,
-    )
+    crash_points: CrashPoints = COPY_CRASH_POINTS
     headers: tuple[tuple[str, str], ...] = ()
     answer_limit: int = 0
     message_id: str = ""
@@ -55,7 +57,3 @@ class Job:
     def note_begin(self) -> None:
         if self.lapse is not None:
             self.lapse.begun = True
-
-
-SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)
-CONSUMER_CRASH_POINTS = (CrashPoint.CONSUMER_BEFORE_WRITE, CrashPoint.CONSUMER_AFTER_WRITE)

@@ -4,21 +4,21 @@ The web process transmits them itself, at most four at once for each partner; mo
 that is lost costs the partner a retry, because the answer to its POST was 503 as well.
 """
 
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from queue import SimpleQueue
 
 from msh import wire
-from msh.flows.sending.acknowledge import GRACE, UNSENDABLE, header_of, http_deadline
-from msh.flows.sending.package import packaged
+from msh.flows.sending.acknowledge import header_of, http_deadline
+from msh.flows.sending.copies import UNSENDABLE, To, job_of
 from msh.models import SignalKind
 from msh.protocol.admission import store_short
 from msh.protocol.message import Field, Header
 from msh.protocol.vocabulary import ErrorCode
 from msh.transport.carrier import Carrier, Finished
-from msh.transport.job import SIGNAL_CRASH_POINTS, Job
+from msh.transport.job import SIGNAL_CRASH_POINTS
+from msh.wire.dialect import Entity
 from partners.models import Partner, our_identity
 
 WHY = store_short("this MSH cannot store messages now; retry later")
@@ -59,22 +59,15 @@ def send_transient_error(partner: Partner, about: Header) -> bool:
     try:
         identity = our_identity()
         header = header_of(pending, partner, identity, datetime.now(UTC))
-        content_type, body = wire.compose_signal(header)
-        body = packaged(partner.error_destination, content_type, body)
-        authorization = partner.authorization()
+        job = job_of(
+            To(partner.pk, partner, identity),
+            about.message_id,
+            Entity(*wire.compose_signal(header)),
+            http_deadline(),
+            url=partner.error_destination,
+            crash_points=SIGNAL_CRASH_POINTS,
+        )
     except UNSENDABLE:
         return False
-    job = Job(
-        key=about.message_id,
-        partner_id=partner.pk,
-        url=partner.error_destination,
-        content_type=content_type,
-        body=body,
-        authorization=authorization,
-        deadline=http_deadline(),
-        not_after=time.monotonic() + GRACE,
-        sender=partner.our_uri or identity.uri,
-        crash_points=SIGNAL_CRASH_POINTS,
-    )
     carrier.submit([job])
     return True

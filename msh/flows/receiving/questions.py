@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
-from msh.flows.sending.package import packaged
+from msh.flows.sending.copies import To, job_of
 from msh.models import History, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms import signals
@@ -25,12 +25,12 @@ from msh.store.history import Actor, HistoryRow
 from msh.store.receiving.ebms2 import attribution_under
 from msh.store.receiving.ebms2_answers import signal_about
 from msh.transport import once
-from msh.transport.job import SIGNAL_CRASH_POINTS, Job
+from msh.transport.job import SIGNAL_CRASH_POINTS
 from msh.transport.registry import UnknownSchemeError
-from msh.wire.dialect import dialect_named
+from msh.wire.dialect import Entity, dialect_named
 from msh.wire.ebms2.envelope import compose_alone, parse_answer
 from msh.wire.text import prose
-from partners.models import Agreement, Partner
+from partners.models import Agreement, Partner, our_identity
 from partners.models.dialects import settings_of
 from partners.secrecy import SecretUnreadableError
 
@@ -126,22 +126,16 @@ class _Question:
 
     def _post(self) -> AttemptResult:
         partner = self._found.partner
-        url = partner.destination
-        content_type, body = compose_alone(self._message())
+        headers = dialect_named(self._agreement.dialect).headers
+        entity = Entity(*compose_alone(self._message()), headers)
         try:
-            job = Job(
-                key=None,
-                partner_id=partner.pk,
-                url=url,
-                content_type=content_type,
-                body=packaged(url, content_type, body),
-                authorization=partner.authorization(),
-                deadline=self._patience,
-                not_after=time.monotonic() + self._patience,
-                sender=partner.our_uri_or_default,
-                crash_points=SIGNAL_CRASH_POINTS,
-                headers=dialect_named(self._agreement.dialect).headers,
+            job = job_of(
+                To(partner.pk, partner, our_identity()),
+                None,
+                entity,
+                self._patience,
                 answer_limit=_ANSWER_LIMIT,
+                crash_points=SIGNAL_CRASH_POINTS,
             )
             return once.post(job)
         except (UnknownSchemeError, SecretUnreadableError) as problem:

@@ -1,25 +1,23 @@
 """Acknowledgements and Error Messages: from pending to the partner, each a POST of its own."""
 
-import logging
-import time
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from msh import wire
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending.package import packaged
+from msh.flows.sending import copies
+from msh.flows.sending.copies import GRACE, UNSENDABLE, why_unsendable
 from msh.models import SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
 from msh.store.incidents import processing_failed
-from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.signals import (
     KEEP_CLAIMED,
@@ -30,16 +28,10 @@ from msh.store.sending.signals import (
     end_signals,
 )
 from msh.transport.job import SIGNAL_CRASH_POINTS, Job
-from msh.wire.dialect import dialect_named
+from msh.wire.dialect import Entity, dialect_named
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError
 
-logger = logging.getLogger(__name__)
-
-UNSENDABLE = (SecretUnreadableError, ValueError)
-"""What is known to keep one signal from being sent. Anything else is a defect of this MSH."""
-
-GRACE = 5.0  # seconds between claim and socket write
 LONGEST = 15.0
 """Seconds of one POST, at most: a signal is small, and one that a lost worker was transmitting is
 sent again only after that."""
@@ -91,13 +83,15 @@ class SignalCopy:
 def claim_signals(
     links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
 ) -> list[Job]:
-    jobs: list[Job] = []
-    lease = _lease(links.now)
-    for row in signals:
-        if budget.reserve(row.partner_id) and (job := _job_or_end(links, row)):
-            links.add(claim_signal(row.id, until=lease))
-            jobs.append(job)
-    return jobs
+    until = _end_of_claim(links.now)
+
+    def make(row: PendingSignal) -> Job:
+        job = _job(row, links.now)
+        links.add(claim_signal(row.id, until=until))
+        return job
+
+    rows = (row for row in signals if budget.reserve(row.partner_id))
+    return copies.jobs_of(rows, make, partial(_end_unsendable, links))
 
 
 def jobs_of_claimed(
@@ -105,45 +99,34 @@ def jobs_of_claimed(
 ) -> tuple[list[Job], list[int]]:
     """The jobs of signals that were claimed with their message, and the keys of those for which
     there is no place now."""
-    jobs, left = [], []
+    rows, left = [], []
     for row in signals:
-        if not budget.reserve(row.partner_id):
+        if budget.reserve(row.partner_id):
+            rows.append(row)
+        else:
             left.append(row.id)
-        elif job := _job_or_end(links, row):
-            jobs.append(job)
-    return jobs, left
+    make = partial(_job, now=links.now)
+    return copies.jobs_of(rows, make, partial(_end_unsendable, links)), left
 
 
 def keep_claimed(links: OutboundLinks, keys: Collection[int]) -> None:
     """Their POSTs take long: they are not to be sent again meanwhile."""
-    links.add(KEEP_CLAIMED(keys=list(keys), until=_lease(links.now)))
+    links.add(KEEP_CLAIMED(keys=list(keys), until=_end_of_claim(links.now)))
 
 
-def _lease(now: datetime) -> datetime:
+def _end_of_claim(now: datetime) -> datetime:
     return now + timedelta(seconds=http_deadline() + 2 * GRACE)
-
-
-def _job_or_end(links: OutboundLinks, row: PendingSignal) -> Job | None:
-    try:
-        return _job(row, http_deadline(), links.now)
-    except (DatabaseError, MemoryError):
-        raise
-    except Exception as problem:  # noqa: BLE001  one signal stops no other
-        _end_unsendable(links, row, problem)
-        return None
 
 
 def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception) -> None:
     """A secret that cannot be read may be repaired; what cannot be composed never can be."""
     repairable = isinstance(problem, SecretUnreadableError)
     outcome = AttemptOutcome.FAILED if repairable else AttemptOutcome.REFUSED
-    known = isinstance(problem, UNSENDABLE)
-    why = one_line(str(problem)) if known else describe(problem)
+    why = why_unsendable(problem)
     result = AttemptResult(outcome, detail=why, body_sent=False)
     copy = _copy(row, row.content_type, row.body)
     links.add_all(end_signal(_result(copy, result), links.now))
-    if not known:
-        logger.error("a signal could not be composed", exc_info=problem)
+    if not isinstance(problem, UNSENDABLE):
         about = (row.partner_id, "in", row.ref_to_message_id, why, links.now)
         links.add_all(processing_failed(*about))
 
@@ -196,25 +179,19 @@ def _copy(row: PendingSignal, content_type: str, body: bytes | None) -> SignalCo
     return SignalCopy(*about, row.routed, row.transmitted > 0, content_type, body)
 
 
-def _job(row: PendingSignal, deadline: float, now: datetime) -> Job:
-    partner, identity = row.partner, row.identity
+def _job(row: PendingSignal, now: datetime) -> Job:
+    partner = row.partner
     if row.body is None:
-        content_type, body = wire.compose_signal(header_of(row, partner, identity, now))
+        content_type, body = wire.compose_signal(header_of(row, partner, row.identity, now))
     else:
         content_type, body = row.content_type, row.body  # tried again, or kept
     is_error = row.kind == SignalKind.ERROR
-    url = partner.error_destination if is_error else partner.destination
-    return Job(
-        key=_copy(row, content_type, body),
-        partner_id=row.partner_id,
-        url=url,
-        content_type=content_type,
-        body=packaged(url, content_type, body),
-        authorization=partner.authorization(),
-        deadline=deadline,
-        not_after=time.monotonic() + GRACE,
-        sender=partner.our_uri or identity.uri,
-        crash_points=SIGNAL_CRASH_POINTS,
-        headers=dialect_named(row.dialect).headers,
+    return copies.job_of(
+        row,
+        _copy(row, content_type, body),
+        Entity(content_type, body, dialect_named(row.dialect).headers),
+        http_deadline(),
         message_id=row.ref_to_message_id,
+        url=partner.error_destination if is_error else partner.destination,
+        crash_points=SIGNAL_CRASH_POINTS,
     )

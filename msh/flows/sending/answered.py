@@ -39,28 +39,11 @@ def take_answer(
         if key is not None:
             for event in events:
                 flights.step(key, event)
-        elif not add_errors_of_best_effort(flights, *about, errors):
+        elif not (errors and best_effort.add_errors(flights, *about, errors)):
             return False
         flights.write(last=True)
     wake_up_for_flights(flights)
     return True
-
-
-def add_errors_of_best_effort(
-    flights: Flights,
-    partner_id: int,
-    agreement_id: int,
-    message_id: str,
-    errors: Sequence[ErrorReport],
-) -> bool:
-    """Have `flights` write what Errors about a BestEffort message ask for. False, with nothing to
-    be written, if there is none of this MessageId."""
-    about = (partner_id, agreement_id, message_id)
-    calls = best_effort.error_calls(*about, errors) if errors else []
-    for call in calls:
-        flights.add(call)
-    flights.notifies |= bool(calls)
-    return bool(calls)
 
 
 def take_answers(partner_id: int, agreement_id: int, answers: Iterable[AnswerTo]) -> None:

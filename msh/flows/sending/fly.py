@@ -1,24 +1,15 @@
 """Flights: copies to be sent are claimed, composed once, handed to the carrier."""
 
 import hashlib
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending.answered import add_errors_of_best_effort
-from msh.flows.sending.package import packaged
-from msh.flows.sending.transmit import (
-    ANSWER_LIMIT,
-    GRACE,
-    StoredBytesDamagedError,
-    event_of,
-    grace,
-    why_unsendable,
-)
+from msh.flows.sending import copies
+from msh.flows.sending.copies import ANSWER_LIMIT, lease, stored_body, why_unsendable
+from msh.flows.sending.transmit import event_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
 from msh.protocol.events import AckReceived, AttemptClaimed, AttemptRefused, ErrorReceived
@@ -28,8 +19,9 @@ from msh.store.flights.flights import Flights
 from msh.store.flights.polling import load_copies
 from msh.store.flights.rows import FlyingCopy
 from msh.store.receiving.refusals import answer_refused, noted
+from msh.store.sending import best_effort
 from msh.transport.job import Job
-from msh.wire.dialect import dialect_named
+from msh.wire.dialect import Entity, dialect_named
 
 OF_BEST_EFFORT = 0
 """The attempt of a message that does not fly, and of which only the answer is taken here."""
@@ -74,8 +66,7 @@ class Claimed:
 
 def longest_attempt() -> float:
     """Seconds that an attempt may take at most, from its claim."""
-    deadline: float = settings.MSH_HTTP_DEADLINE
-    return deadline + GRACE
+    return lease(settings.MSH_HTTP_DEADLINE)
 
 
 def record(flights: Flights, ended: Iterable[Ended]) -> None:
@@ -98,7 +89,8 @@ def _record_answer(flights: Flights, one: Ended) -> None:
     if one.answers and copy.attempt == OF_BEST_EFFORT:
         reports = [each.report for each in one.answers if isinstance(each, ErrorReceived)]
         about = (copy.partner_id, copy.agreement_id, copy.message_id)
-        add_errors_of_best_effort(flights, *about, reports)
+        if reports:
+            best_effort.add_errors(flights, *about, reports)
     elif one.answers and copy.key not in flights:
         flights.load_ended(copy.partner_id, copy.message_id, copy.agreement_id)
     for event in one.answers if copy.key in flights else ():
@@ -139,15 +131,14 @@ def claim(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
 def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
     before = flights.flight(key)
     deadline = before.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
-    # The socket write may come as late as the grace allows; only then does the deadline run.
-    lease = grace(deadline) + deadline
+    longest = lease(deadline)
     if flights.waits_turn(key):
         flights.give_number(key)
     if leave is Leave.PROBE:
-        flights.step_gate(flights.locked(key).row.partner_id, ProbeClaimed(lease))
-        flight = flights.step(key, ProbeClaimed(lease))
+        flights.step_gate(flights.locked(key).row.partner_id, ProbeClaimed(longest))
+        flight = flights.step(key, ProbeClaimed(longest))
     else:
-        flight = flights.step(key, AttemptClaimed(lease))
+        flight = flights.step(key, AttemptClaimed(longest))
     flights.insert_attempt(key, flight.attempt)
     anew = not before.has_left and before.terms.time_to_live > 0
     return Claimed(flight.attempt, deadline, anew)
@@ -156,40 +147,31 @@ def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
 def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
     """The jobs that transmit the claimed copies, composing what was not composed before. A copy
     that cannot be made fails its own message and no other."""
-    jobs = []
-    for row in load_copies(list(claimed)) if claimed else ():
-        one = claimed[row.id]
-        try:
-            jobs.append(_job(flights, row, one))
-        except (DatabaseError, MemoryError):
-            raise
-        except Exception as problem:  # noqa: BLE001  one message stops no other
-            detail = why_unsendable(problem)
-            result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
-            flights.step(row.id, AttemptRefused(row.message_id, one.attempt, detail))
-            flights.end_attempt(row.id, one.attempt, result)
-    return jobs
+
+    def make(row: FlyingCopy) -> Job:
+        return _job(flights, row, claimed[row.id])
+
+    def give_up(row: FlyingCopy, problem: Exception) -> None:
+        attempt, why = claimed[row.id].attempt, why_unsendable(problem)
+        result = AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False)
+        flights.step(row.id, AttemptRefused(row.message_id, attempt, why))
+        flights.end_attempt(row.id, attempt, result)
+
+    return copies.jobs_of(load_copies(list(claimed)), make, give_up)
 
 
 def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
-    partner, identity = row.partner, row.identity
     parts: Sequence[bytes] = row.wires or ()
     dialect = dialect_named(row.dialect)
     content_type = dialect.content_type(row.boundary, bool(parts))
     body = _body(flights, row, parts, anew=one.anew)
-    return Job(
-        key=FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
-        partner_id=row.partner_id,
-        url=partner.destination,
-        content_type=content_type,
-        body=packaged(partner.destination, content_type, body),
-        authorization=partner.authorization(),
-        deadline=one.http_deadline,
-        not_after=time.monotonic() + grace(one.http_deadline),
-        sender=partner.our_uri or identity.uri,
-        headers=dialect.headers_of(row),
-        answer_limit=_answer_limit(row),
+    return copies.job_of(
+        row,
+        FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
+        Entity(content_type, body, dialect.headers_of(row)),
+        one.http_deadline,
         message_id=row.message_id,
+        answer_limit=_answer_limit(row),
     )
 
 
@@ -208,7 +190,4 @@ def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes], *, anew: bo
         body = b"".join((head, *parts))
         flights.store_head(row.id, head, hashlib.sha256(body).digest())
         return body
-    body = b"".join((row.head, *parts))
-    if hashlib.sha256(body).digest() != row.body_sha256:
-        raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
-    return body
+    return stored_body(row)

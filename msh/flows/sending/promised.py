@@ -17,7 +17,8 @@ from django.db import DatabaseError
 
 from msh.flows.names import Names, Promise
 from msh.flows.sending import transmit
-from msh.flows.sending.transmit import Copy, grace, why_unsendable
+from msh.flows.sending.copies import lease, why_unsendable
+from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import are_resting
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import AttemptBegun, CopyPromised
@@ -171,8 +172,8 @@ def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
         flying = lane.in_flight
         held = flying and (flying.message_id, flying.attempt) == (copy.message_id, copy.attempt)
         if held and lane.promised and _goes_out(job):
-            deadline = grace(job.deadline) + job.deadline
-            links.step(copy.partner_id, AttemptBegun(copy.message_id, copy.attempt, deadline))
+            begun = AttemptBegun(copy.message_id, copy.attempt, lease(job.deadline))
+            links.step(copy.partner_id, begun)
             kept.append(job)
     return kept
 

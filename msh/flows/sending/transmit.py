@@ -1,18 +1,23 @@
 """Outbound messages: copies to be sent are claimed, composed once, handed to the carrier."""
 
 import hashlib
-import logging
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from msh import wire
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending.package import packaged
+from msh.flows.sending import copies
+from msh.flows.sending.copies import (
+    ANSWER_LIMIT,
+    GRACE,
+    UNSENDABLE,
+    lease,
+    stored_body,
+    why_unsendable,
+)
 from msh.protocol.attempt import (
     AttemptOutcome,
     AttemptResult,
@@ -33,22 +38,11 @@ from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.incidents import processing_failed
 from msh.store.sending.best_effort import BestEffortResult, end_best_effort, end_calls
 from msh.store.sending.best_effort_sql import BestEffortRow, WaitingMessage
-from msh.store.sending.isolation import describe, one_line
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import CopyRow, PromisedCopy
 from msh.store.sending.submissions import load_best_effort, load_copies
 from msh.transport.job import Job, Lapse
-from msh.wire.dialect import dialect_named
-from partners.secrecy import SecretUnreadableError
-
-logger = logging.getLogger(__name__)
-
-GRACE = 5.0
-"""Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
-
-
-ANSWER_LIMIT = 1024 * 1024
-"""Bytes of an answer that is read, if it is a signal (EB-157)."""
+from msh.wire.dialect import Entity, dialect_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +66,6 @@ class Claimed:
     http_deadline: float
 
 
-class StoredBytesDamagedError(Exception):
-    """The stored bytes of a message are not those that were composed."""
-
-
-UNSENDABLE = (StoredBytesDamagedError, SecretUnreadableError, ValueError)
-"""What is known to keep one copy from being sent. Anything else is a defect of this MSH."""
-
-
 def claim(links: OutboundLinks, budget: SendBudget) -> dict[int, Claimed]:
     """Put the heads of idle links in flight and claim every copy that is to be sent.
 
@@ -97,16 +83,10 @@ def claim(links: OutboundLinks, budget: SendBudget) -> dict[int, Claimed]:
     return claimed
 
 
-def grace(deadline: float) -> float:
-    """Seconds from claim to socket write that a copy with this HTTP deadline may take."""
-    return min(GRACE, deadline)
-
-
 def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
     terms = links.lane(partner_id).flying.terms
     deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
-    # The socket write may come as late as the grace allows; only then does the deadline run.
-    lane = links.step(partner_id, AttemptClaimed(grace(deadline) + deadline))
+    lane = links.step(partner_id, AttemptClaimed(lease(deadline)))
     key, flying = links.in_flight_id(partner_id), lane.flying
     links.insert_attempt(key, flying.attempt)
     return key, Claimed(flying.sequence_number, flying.attempt, deadline)
@@ -120,108 +100,76 @@ def jobs_of(
 
     A copy that cannot be made suspends its own lane and no other.
     """
-    jobs = []
-    rows = {row.id: row for row in loaded if row.id in claimed}
-    for row in (*rows.values(), *_load(key for key in claimed if key not in rows)):
+
+    def make(row: CopyRow) -> Job:
         one = claimed[row.id]
-        try:
-            jobs.append(_job(links, row, one.http_deadline, one))
-        except (DatabaseError, MemoryError):
-            raise
-        except Exception as problem:  # noqa: BLE001  one message stops no other
-            detail = why_unsendable(problem)
-            result = AttemptResult(AttemptOutcome.REFUSED, detail=detail, body_sent=False)
-            links.step(row.partner_id, event_of(row.message_id, one.attempt, result))
-            links.end_attempt(row.id, one.attempt, result)
-    return jobs
+        body = compose(links, row, one.sequence_number)
+        return _job_of(row, body, one.http_deadline, one.attempt)
 
+    def give_up(row: CopyRow, problem: Exception) -> None:
+        attempt, why = claimed[row.id].attempt, why_unsendable(problem)
+        result = AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False)
+        links.step(row.partner_id, event_of(row.message_id, attempt, result))
+        links.end_attempt(row.id, attempt, result)
 
-def why_unsendable(problem: Exception) -> str:
-    if isinstance(problem, UNSENDABLE):
-        return one_line(str(problem))
-    logger.error("could not be composed", exc_info=problem)
-    return describe(problem)
+    rows = {row.id: row for row in loaded if row.id in claimed}
+    others = [key for key in claimed if key not in rows]
+    return copies.jobs_of((*rows.values(), *load_copies(others)), make, give_up)
 
 
 def best_effort_jobs(
     links: OutboundLinks, waiting: Iterable[WaitingMessage], budget: SendBudget
 ) -> list[Job]:
+    deadline: float = settings.MSH_HTTP_DEADLINE
+    until = links.now + timedelta(seconds=deadline + 2 * GRACE)
+
+    def make(row: BestEffortRow) -> Job:
+        links.claim_best_effort(row.id, until)
+        return _best_effort_job(links, row, deadline)
+
+    def give_up(row: BestEffortRow, problem: Exception) -> None:
+        why = why_unsendable(problem)
+        failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
+        one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
+        links.add_all(end_calls(one, links.now))
+        if not isinstance(problem, UNSENDABLE):
+            about = (row.partner_id, "out", row.message_id, why, links.now)
+            links.add_all(processing_failed(*about))
+
     keys = [row.id for row in waiting if budget.reserve(row.partner_id, row.size)]
-    deadline = settings.MSH_HTTP_DEADLINE
-    jobs = []
-    for row in load_best_effort(keys) if keys else ():
-        links.claim_best_effort(row.id, links.now + timedelta(seconds=deadline + 2 * GRACE))
-        try:
-            jobs.append(_best_effort_job(links, row, deadline))
-        except (DatabaseError, MemoryError):
-            raise
-        except Exception as problem:  # noqa: BLE001  one message stops no other
-            why = why_unsendable(problem)
-            failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
-            one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
-            links.add_all(end_calls(one, links.now))
-            if not isinstance(problem, UNSENDABLE):
-                about = (row.partner_id, "out", row.message_id, why, links.now)
-                links.add_all(processing_failed(*about))
-    return jobs
-
-
-def _load(keys: Iterable[int]) -> list[CopyRow]:
-    ids = list(keys)
-    return load_copies(ids) if ids else []
-
-
-def _job(links: OutboundLinks, row: CopyRow, deadline: float, claimed: Claimed | None) -> Job:
-    body = compose(links, row, claimed.sequence_number if claimed else None)
-    return _job_of(row, body, deadline, claimed.attempt if claimed else None)
+    return copies.jobs_of(load_best_effort(keys), make, give_up)
 
 
 def job_of_promised(row: PromisedCopy, deadline: float, asked_at: float) -> Job:
     """The job of a copy that was promised when it was `asked_at`. Raises what `why_unsendable`
     explains."""
-    job = _job_of(row, _stored_body(row), deadline, row.attempt)
+    job = _job_of(row, stored_body(row), deadline, row.attempt)
     left = min(row.seconds_left, PROMISED_FOR.total_seconds())  # the clock may have been set back
     return replace(job, lapse=Lapse(asked_at + left))
 
 
 def _job_of(row: CopyRow, body: bytes, deadline: float, attempt: int | None) -> Job:
-    partner = row.partner
-    content_type = wire.content_type(row.boundary)
-    return Job(
-        key=Copy(row.id, row.message_id, row.partner_id, attempt),
-        partner_id=row.partner_id,
-        url=partner.destination,
-        content_type=content_type,
-        body=packaged(partner.destination, content_type, body),
-        authorization=partner.authorization(),
-        deadline=deadline,
-        not_after=time.monotonic() + grace(deadline),
-        sender=partner.our_uri or row.identity.uri,
-        message_id=row.message_id,
-    )
+    key = Copy(row.id, row.message_id, row.partner_id, attempt)
+    entity = Entity(wire.content_type(row.boundary), body)
+    return copies.job_of(row, key, entity, deadline, message_id=row.message_id)
 
 
 def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
     """One that flies in no dialect is composed as those are that fly in its own (EB-081)."""
     dialect = dialect_named(row.dialect)
     if dialect.compose_head is None:
-        return _job(links, row, deadline, None)
+        return _job_of(row, compose(links, row, None), deadline, None)
     head = dialect.compose_head(row, None, links.now, None)
-    partner, parts = row.partner, row.wires or []
-    content_type, body = dialect.content_type(row.boundary, bool(parts)), b"".join((head, *parts))
+    parts = row.wires or []
+    body = b"".join((head, *parts))
     links.store_head(row.id, head, hashlib.sha256(body).digest())
-    return Job(
-        key=Copy(row.id, row.message_id, row.partner_id, None, row.agreement_id),
-        partner_id=row.partner_id,
-        url=partner.destination,
-        content_type=content_type,
-        body=packaged(partner.destination, content_type, body),
-        authorization=partner.authorization(),
-        deadline=deadline,
-        not_after=time.monotonic() + grace(deadline),
-        sender=partner.our_uri or row.identity.uri,
+    content_type = dialect.content_type(row.boundary, bool(parts))
+    return copies.job_of(
+        row,
+        Copy(row.id, row.message_id, row.partner_id, None, row.agreement_id),
+        Entity(content_type, body, dialect.headers_of(row)),
+        deadline,
         message_id=row.message_id,
-        headers=dialect.headers_of(row),
         answer_limit=ANSWER_LIMIT,
     )
 
@@ -229,20 +177,13 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
 def compose(links: OutboundLinks, row: CopyRow, number: int | None) -> bytes:
     """The bytes of a message under this number, composed once and written with `links`."""
     if row.head is not None:
-        return _stored_body(row)
+        return stored_body(row)
     partner, identity, parts = row.partner, row.identity, row.wires or []
     ours = partner.our_uri or identity.uri
     route = Route(ours, partner.uri, identity.error_uri_for(ours), links.now, number)
     head = _head(row, route, closing=not parts)
     body = b"".join((head, *parts))
     links.store_head(row.id, head, hashlib.sha256(body).digest())
-    return body
-
-
-def _stored_body(row: CopyRow) -> bytes:
-    body = b"".join((row.head or b"", *(row.wires or [])))
-    if hashlib.sha256(body).digest() != row.body_sha256:
-        raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body
 
 

@@ -1,22 +1,19 @@
-"""What each effect of a flight's table writes, and of a gate's: one function for each."""
+"""What each effect of a flight's table writes, and of a gate's, beyond what all have in common."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from msh.protocol import effects as do
 from msh.protocol.flight.gate import MessageUnreached
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason
-from msh.store import incidents
 from msh.store.engine import run
-from msh.store.history import SYSTEM, Actor
-from msh.store.sending import message_sql, party_events
+from msh.store.history import SYSTEM
+from msh.store.sending.effects import COMMON, Method, Writer
 
 from . import flight_sql, gate_sql
 from .locked_flight import LockedFlight, text_of
-
-if TYPE_CHECKING:
-    from .flights import Flights
 
 
 def detail_of(effects: Iterable[object]) -> str:
@@ -54,137 +51,73 @@ def with_last_words(key: int, detail: str) -> tuple[str, Reason]:
     return f"{detail}, the last: {last.detail}" if last.detail else detail, Reason(last.reason)
 
 
-def _end(flights: "Flights", one: LockedFlight, state: str, outcome: str = "") -> None:
-    terms = text_of(one.flight.terms)
-    flights.add(
-        flight_sql.END_MESSAGE(
-            key=one.key, state=state, at=flights.now, outcome=outcome, terms=terms
+@dataclass(slots=True, kw_only=True)
+class FlightWriter(Writer["Flights"]):
+    METHODS: ClassVar[Mapping[type, Method]]
+
+    one: LockedFlight
+
+    def complete(self, effect: do.Complete) -> None:
+        self._end("acknowledged")
+
+    def fail(self, effect: do.Fail) -> None:
+        self._end("failed")
+
+    def cancel(self, effect: do.Cancel) -> None:
+        self._end("cancelled", effect.verdict)
+
+    def _end(self, state: str, outcome: str = "") -> None:
+        what = {"key": self.one.key, "state": state, "outcome": outcome}
+        terms = text_of(self.one.flight.terms)
+        self.unit.add(flight_sql.END_MESSAGE(**what, at=self.unit.now, terms=terms))
+
+    def open_incident(self, effect: do.OpenIncident) -> None:
+        if effect.kind is IncidentKind.RETRIES_SPENT:
+            detail, reason = with_last_words(self.one.key, effect.detail)
+            effect = replace(effect, detail=detail, reason=reason)
+        Writer.open_incident(self, effect)
+
+    def resolve_incidents(self, effect: do.ResolveIncidents) -> None:
+        self.unit.add(
+            flight_sql.RESOLVE_OF_MESSAGE(
+                partner_id=self.partner_id,
+                message_id=self.one.row.message_id,
+                at=self.unit.now,
+                actor=self.actor.name,
+                resolution=self.actor.reason,
+            )
         )
-    )
+
+    def report_unreachable(self, effect: do.ReportUnreachable) -> None:
+        words = with_last_words(self.one.key, effect.detail)
+        self.unit.step_gate(self.partner_id, MessageUnreached(effect.message_id, *words))
 
 
-def _complete(
-    flights: "Flights", one: LockedFlight, effect: do.Complete, event: str, actor: Actor
-) -> None:
-    _end(flights, one, "acknowledged")
-
-
-def _fail(flights: "Flights", one: LockedFlight, effect: do.Fail, event: str, actor: Actor) -> None:
-    _end(flights, one, "failed")
-
-
-def _cancel(
-    flights: "Flights", one: LockedFlight, effect: do.Cancel, event: str, actor: Actor
-) -> None:
-    _end(flights, one, "cancelled", effect.verdict)
-
-
-def _record_late_verdict(
-    flights: "Flights", one: LockedFlight, effect: do.RecordLateVerdict, event: str, actor: Actor
-) -> None:
-    partner_id, message_id = one.row.partner_id, one.row.message_id
-    text = "acknowledged after it was cancelled: received"
-    flights.add(message_sql.RECORD_LATE_VERDICT(key=one.key))
-    flights.add(
-        incidents.APPEND_TO_DETAIL(text=f"; {text}", partner_id=partner_id, message_id=message_id)
-    )
-    flights.record(one, event, "cancelled", detail=text)
-
-
-def _open_incident(
-    flights: "Flights", one: LockedFlight, effect: do.OpenIncident, event: str, actor: Actor
-) -> None:
-    partner_id, message_id = one.row.partner_id, one.row.message_id
-    detail, reason = effect.detail, effect.reason
-    if effect.kind is IncidentKind.RETRIES_SPENT:
-        detail, reason = with_last_words(one.key, detail)
-    new = incidents.NewIncident(
-        partner_id, "out", effect.kind, message_id, detail, flights.now, reason=reason
-    )
-    flights.add(incidents.open_incident(new))
-
-
-def _resolve_incidents(
-    flights: "Flights", one: LockedFlight, effect: do.ResolveIncidents, event: str, actor: Actor
-) -> None:
-    flights.add(
-        flight_sql.RESOLVE_OF_MESSAGE(
-            partner_id=one.row.partner_id,
-            message_id=one.row.message_id,
-            at=flights.now,
-            actor=actor.name,
-            resolution=actor.reason,
-        )
-    )
-
-
-def _notify_from_party(
-    flights: "Flights", one: LockedFlight, effect: do.NotifyFromParty, event: str, actor: Actor
-) -> None:
-    flights.notifies = True
-    flights.add(party_events.insert_event(one.key, effect.kind, effect.detail, flights.now))
-
-
-def _note(flights: "Flights", one: LockedFlight, effect: do.Note, event: str, actor: Actor) -> None:
-    flights.record(one, event, detail=effect.detail, code=effect.code, counts=True)
-
-
-def _count_duplicate_ack(
-    flights: "Flights", one: LockedFlight, effect: do.CountDuplicateAck, event: str, actor: Actor
-) -> None:
-    flights.add(message_sql.COUNT_DUPLICATE_ACK(key=one.key))
-
-
-def _transmit(
-    flights: "Flights", one: LockedFlight, effect: object, event: str, actor: Actor
-) -> None:
-    flights.transmits.add(one.row.partner_id)
-
-
-def _report_unreachable(
-    flights: "Flights", one: LockedFlight, effect: do.ReportUnreachable, event: str, actor: Actor
-) -> None:
-    unreached = MessageUnreached(effect.message_id, *with_last_words(one.key, effect.detail))
-    flights.step_gate(one.row.partner_id, unreached)
-
-
-FLIGHT_EFFECTS: dict[type, Callable[["Flights", LockedFlight, Any, str, Actor], None]] = {
-    do.Transmit: _transmit,
-    do.Complete: _complete,
-    do.Fail: _fail,
-    do.Cancel: _cancel,
-    do.RecordLateVerdict: _record_late_verdict,
-    do.OpenIncident: _open_incident,
-    do.ResolveIncidents: _resolve_incidents,
-    do.NotifyFromParty: _notify_from_party,
-    do.Note: _note,
-    do.CountDuplicateAck: _count_duplicate_ack,
-    do.PollLane: _transmit,
-    do.ReportUnreachable: _report_unreachable,
+FlightWriter.METHODS = {
+    **COMMON,
+    do.Complete: FlightWriter.complete,
+    do.Fail: FlightWriter.fail,
+    do.Cancel: FlightWriter.cancel,
+    do.RecordLateVerdict: FlightWriter.record_late_verdict,
+    do.OpenIncident: FlightWriter.open_incident,
+    do.ResolveIncidents: FlightWriter.resolve_incidents,
+    do.PollLane: FlightWriter.transmit,
+    do.ReportUnreachable: FlightWriter.report_unreachable,
 }
 
 
-def _open_incident_of_gate(flights: "Flights", partner_id: int, effect: do.OpenIncident) -> None:
-    about = (partner_id, "out", effect.kind, effect.message_id, effect.detail, flights.now)
-    new = incidents.NewIncident(*about, reason=effect.reason)
-    flights.add(incidents.open_incident(new))
+@dataclass(slots=True)
+class GateWriter(Writer["Flights"]):
+    METHODS: ClassVar[Mapping[type, Method]]
+
+    def resolve_incidents(self, effect: do.ResolveIncidents) -> None:
+        about = {"partner_id": self.partner_id, "at": self.unit.now, "actor": SYSTEM}
+        resolution = "the partner answers again"
+        self.unit.add(gate_sql.RESOLVE_OF_GATE(**about, resolution=resolution))
 
 
-def _resolve_of_gate(flights: "Flights", partner_id: int, effect: object) -> None:
-    resolution = "the partner answers again"
-    flights.add(
-        gate_sql.RESOLVE_OF_GATE(
-            partner_id=partner_id, at=flights.now, actor=SYSTEM, resolution=resolution
-        )
-    )
-
-
-def _poll(flights: "Flights", partner_id: int, effect: object) -> None:
-    flights.transmits.add(partner_id)
-
-
-GATE_EFFECTS: dict[type, Callable[["Flights", int, Any], None]] = {
-    do.OpenIncident: _open_incident_of_gate,
-    do.ResolveIncidents: _resolve_of_gate,
-    do.PollLane: _poll,
+GateWriter.METHODS = {
+    do.OpenIncident: GateWriter.open_incident,
+    do.ResolveIncidents: GateWriter.resolve_incidents,
+    do.PollLane: GateWriter.transmit,
 }

@@ -6,27 +6,23 @@ window of a partner. An Acknowledgment and an operator need the flight alone, an
 conversation of a message that is sent in order.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Self
 
-from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import MessageCancelled
 from msh.protocol.flight import Flight, FlightEvent, gate, numbering, step
 from msh.protocol.flight.gate import Gate, GateEvent, GateState, Leave
 from msh.protocol.flight.numbering import MessageStarted
 from msh.protocol.flight.serial import Order
 from msh.protocol.reason import Reason
-from msh.store import history
-from msh.store.engine import Call, Statement, run, run_all
-from msh.store.history import ITSELF, SYSTEM, Actor, HistoryRow
-from msh.store.sending import message_sql
-from msh.store.sending.links import end_attempt
+from msh.store.engine import Call, run
+from msh.store.history import ITSELF, SYSTEM, Actor
+from msh.store.sending.unit import UnitOfWork
 
 from . import conversation_sql, flight_sql, gate_sql
 from .conversations import LockedConversation, lock_conversations
-from .effects import FLIGHT_EFFECTS, GATE_EFFECTS, code_of, detail_of, reason_of
+from .effects import FlightWriter, GateWriter, code_of, detail_of, reason_of
 from .locked_flight import (
     LockedFlight,
     LockedGate,
@@ -39,23 +35,14 @@ from .locked_flight import (
 )
 from .rows import FlightRow, GateRow
 
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
-
 
 @dataclass(slots=True)
-class Flights:
-    """Locked in this transaction: gates by partner id, flights by row id of their message. `write`
-    ends it."""
+class Flights(UnitOfWork):
+    """Locked in this transaction: gates by partner id, flights by row id of their message."""
 
-    now: datetime = _BEFORE_ALL
     _gates: dict[int, LockedGate] = field(default_factory=dict)
     _flights: dict[int, LockedFlight] = field(default_factory=dict)
     _conversations: dict[int, LockedConversation] = field(default_factory=dict)
-    _calls: list[Call[object]] = field(default_factory=list)
-    transmits: set[int] = field(default_factory=set)
-    """Partners to whom something may be sent now."""
-    notifies: bool = False
-    """There is an event for a From-Party."""
     missed: set[int] = field(default_factory=set)
     """Partners whose attempts have ended and whose gate others hold: for a later round."""
 
@@ -202,10 +189,10 @@ class Flights:
         name = type(event).__name__
         was, now = shown_state(before), shown_state(after)
         if was != now or actor.name != SYSTEM:
-            detail, code = detail_of(effects), code_of(effects)
-            self.record(one, name, was, now, detail, actor, code=code)
-        for effect in effects:
-            FLIGHT_EFFECTS[type(effect)](self, one, effect, name, actor)
+            about = (one.row.partner_id, one.row.message_id, name, (was, now))
+            self.record(*about, detail_of(effects), actor, code=code_of(effects))
+        keys = {one.row.message_id: one.key}
+        FlightWriter(self, one.row.partner_id, keys, name, actor, one=one).write(effects)
         if held and (told := gate.event_of(before, after, event)):
             self.step_gate(one.row.partner_id, told)
         return after
@@ -235,6 +222,7 @@ class Flights:
         after, effects = gate.step(before, event, now=self.now)
         held.gate = after
         held.changed = held.changed or after != before
+        name = type(event).__name__
         if (before.state, before.suspended_for) != (after.state, after.suspended_for):
             detail = detail_of(effects)
             is_shut = after.state is GateState.SUSPENDED
@@ -244,60 +232,8 @@ class Flights:
                 "suspended" if one.state is GateState.SUSPENDED else "idle"
                 for one in (before, after)
             )
-            name, code = type(event).__name__, code_of(effects)
-            self._record_gate(partner_id, name, was, now, detail, code)
-        for effect in effects:
-            GATE_EFFECTS[type(effect)](self, partner_id, effect)
-
-    def record(
-        self,
-        one: LockedFlight,
-        event: str,
-        from_state: str = "",
-        to_state: str = "",
-        detail: str = "",
-        actor: Actor = ITSELF,
-        *,
-        code: str = "",
-        counts: bool = False,
-    ) -> None:
-        """One row of the message's history. With `counts` a repetition within a minute is counted
-        in the row of the first one."""
-        row = HistoryRow(
-            one.row.partner_id,
-            "out",
-            event,
-            one.row.message_id,
-            from_state=from_state,
-            to_state=to_state,
-            code=code,
-            detail=history.with_reason(detail, actor),
-            actor=actor.name,
-            at=self.now,
-        )
-        self.add(history.insert_or_count(row) if counts else history.insert(row))
-
-    def _record_gate(
-        self, partner_id: int, event: str, was: str, now: str, detail: str, code: str
-    ) -> None:
-        row = HistoryRow(
-            partner_id,
-            "out",
-            event,
-            from_state=was,
-            to_state=now,
-            code=code,
-            detail=detail,
-            subject=history.LINK,
-            at=self.now,
-        )
-        self.add(history.insert(row))
-
-    def insert_attempt(self, key: int, number: int) -> None:
-        self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
-
-    def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
-        self.add(end_attempt(key, number, result, self.now))
+            self.record(partner_id, "", name, (was, now), detail, code=code_of(effects))
+        GateWriter(self, partner_id, {}, name).write(effects)
 
     def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
         """What was composed once, with the terms that the message is sent under from then on."""
@@ -308,16 +244,7 @@ class Flights:
             )
         )
 
-    def add(self, call: Call[object]) -> None:
-        self._calls.append(call)
-
-    def write(self, *, last: bool = False) -> None:
-        """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
-        calls = self._ordered()
-        self._calls.clear()
-        run_all(calls, last=last)
-
-    def _ordered(self) -> Sequence[Call[object]]:
+    def _states(self) -> Iterable[Call[object]]:
         gates = [
             gate_sql.WRITE_GATE.of(gate_state(held))
             for held in self._gates.values()
@@ -326,8 +253,4 @@ class Flights:
         changed = [self._flights[key] for key in self if self._flights[key].changed]
         flights = [call for one in changed for call in written(one)]
         conversations = [one.written() for one in self._conversations.values() if one.changed]
-        calls = [*self._calls, *gates, *flights, *conversations]
-        places: dict[Statement[object], int] = {}
-        for call in calls:  # those of one statement stand together
-            places.setdefault(call.statement, len(places))
-        return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
+        return [*gates, *flights, *conversations]

@@ -15,7 +15,7 @@ from msh.store.history import HistoryRow
 from msh.store.incidents import NewIncident, open_incident, processing_failed
 from msh.store.sending import party_events
 from msh.store.sending.isolation import one_line
-from msh.store.sending.links import end_attempt
+from msh.store.sending.unit import end_attempt
 
 
 @dataclass(frozen=True, slots=True)

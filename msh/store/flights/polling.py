@@ -86,8 +86,7 @@ def _missed(partners: Collection[int]) -> set[int]:
 
 
 def load_copies(keys: Collection[int]) -> list[FlyingCopy]:
-    (rows,) = run(flight_sql.LOAD_COPIES(keys=list(keys)))
-    return rows
+    return run(flight_sql.LOAD_COPIES(keys=list(keys)))[0] if keys else []
 
 
 def lock_flight(partner_id: int, key: int, longest_attempt: float) -> Flights:

@@ -64,7 +64,8 @@ def cancel_queued(
     number."""
     links.touch(partner_id)
     links.add(message_sql.CANCEL(key=message.pk, at=links.now, outcome=verdict, free_number=True))
-    what = (partner_id, message.message_id, "MessageCancelled", "queued", "cancelled")
+    states = ("queued", "cancelled")
+    what = (partner_id, message.message_id, "MessageCancelled", states)
     links.record(*what, f"outcome {verdict}", actor)
     links.add(party_events.insert_event(message.pk, PartyEventKind.CANCELLED, verdict, links.now))
     links.notifies = True

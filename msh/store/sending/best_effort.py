@@ -1,8 +1,9 @@
 """BestEffort messages from claim to end: one attempt each, outside the order of the link."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from msh.protocol import effects as do
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -13,11 +14,10 @@ from msh.store import history
 from msh.store.clock import CLOCK
 from msh.store.engine import Call, run
 from msh.store.history import HistoryRow
-from msh.store.incidents import NewIncident, open_incident
 
 from . import best_effort_sql, message_sql, party_events
-from .best_effort_sql import KeyAndState
-from .links import end_attempt
+from .effects import COMMON, Method, Writer
+from .unit import UnitOfWork, end_attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +74,44 @@ def _attempt_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
     return [] if one.result is None else [end_attempt(one.key, 1, one.result, now)]
 
 
-def error_calls(
-    partner_id: int, agreement_id: int, message_id: str, errors: Iterable[ErrorReport]
-) -> list[Call[object]]:
-    """What Errors write that the partner reports about a BestEffort message, which is locked here;
-    nothing if there is none of this MessageId."""
+def add_errors(
+    unit: UnitOfWork,
+    partner_id: int,
+    agreement_id: int,
+    message_id: str,
+    errors: Iterable[ErrorReport],
+) -> bool:
+    """Have `unit` write what Errors ask for that the partner reports about a BestEffort message,
+    which is locked here. False, with nothing to be written, if there is none of this MessageId."""
     about = {"partner_id": partner_id, "agreement_id": agreement_id, "message_id": message_id}
     rows, (clock,) = run(best_effort_sql.LOCK_ANSWERED(**about), CLOCK())
-    calls: list[Call[object]] = []
+    unit.now = max(unit.now, clock.now)
     for row in rows:
+        keys = {message_id: row.id}
+        writer = _ErrorWriter(unit, partner_id, keys, "ErrorReceived", was=row.state)
         is_open = row.state in ("in_flight", "sent")
         for report in errors:
             effects = after_error_of_best_effort(message_id, report, is_open=is_open)
             is_open = is_open and not any(isinstance(one, do.Fail) for one in effects)
-            for effect in effects:
-                calls += _calls_of(effect, row, partner_id, clock.now)
-    return calls
+            writer.write(effects)
+    return bool(rows)
 
 
-def _calls_of(
-    effect: do.Fail | do.OpenIncident | do.NotifyFromParty | do.Note,
-    row: KeyAndState,
-    partner_id: int,
-    now: datetime,
-) -> list[Call[object]]:
-    message_id = effect.message_id
-    happened = HistoryRow(partner_id, "out", "ErrorReceived", message_id, at=now)
-    match effect:
-        case do.Fail():
-            detail = f"{effect.severity}: {effect.code}: {effect.detail}"
-            failed = replace(happened, from_state=row.state, to_state="failed", detail=detail)
-            complete = message_sql.COMPLETE(key=row.id, state="failed", at=now)
-            return [complete, history.insert(failed)]
-        case do.OpenIncident():
-            new = NewIncident(partner_id, "out", effect.kind, message_id, effect.detail, now)
-            return [open_incident(new)]
-        case do.NotifyFromParty():
-            return [party_events.insert_event(row.id, effect.kind, effect.detail, now)]
-        case do.Note():
-            return [history.insert_or_count(replace(happened, detail=effect.detail))]
+@dataclass(slots=True, kw_only=True)
+class _ErrorWriter(Writer[UnitOfWork]):
+    METHODS: ClassVar[Mapping[type, Method]]
+
+    was: str
+
+    def fail(self, effect: do.Fail) -> None:
+        key = self.keys[effect.message_id]
+        self.unit.add(message_sql.COMPLETE(key=key, state="failed", at=self.unit.now))
+        detail = f"{effect.severity}: {effect.code}: {effect.detail}"
+        self.record(effect.message_id, (self.was, "failed"), detail)
+
+
+_ErrorWriter.METHODS = {
+    **COMMON,
+    do.Fail: _ErrorWriter.fail,
+    do.OpenIncident: _ErrorWriter.open_incident,
+}

@@ -19,9 +19,9 @@ from msh.wire.text import prose
 
 from . import best_effort_sql, link_sql, party_events
 from .best_effort import BestEffortResult, end_calls
-from .links import end_attempt
 from .queue_sql import HEAD
 from .signals import SignalResult, end_signal
+from .unit import end_attempt
 
 DETAIL_LIMIT = 1000
 """Characters: an error may quote the whole statement and its values."""

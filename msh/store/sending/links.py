@@ -6,24 +6,23 @@ From-Party, due time. Only wake-ups follow the commit.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Self
 
 from msh.models import OutboundLink
 from msh.models.history import SYSTEM
 from msh.protocol import effects as do
 from msh.protocol import sender
-from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import SenderEvent
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from msh.protocol.reason import Reason
 from msh.store import history
 from msh.store.clock import read_clock
-from msh.store.engine import Call, Statement, run, run_all
-from msh.store.history import ITSELF, Actor, HistoryRow
+from msh.store.engine import Call, run, run_all
+from msh.store.history import ITSELF, Actor
 
 from . import best_effort_sql, fast_path, link_sql, message_sql
-from .link_effects import EFFECTS
+from .link_effects import LinkWriter
 from .link_sql import LinkRow
 from .locked_link import (
     NOT_SUSPENDED,
@@ -34,24 +33,18 @@ from .locked_link import (
     suspension_of,
 )
 from .message_sql import SentMessage
-
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+from .unit import BEFORE_ALL, UnitOfWork
 
 
 @dataclass(slots=True)
-class OutboundLinks:
-    """Links locked in this transaction, by partner id. `write` ends it."""
+class OutboundLinks(UnitOfWork):
+    """Links locked in this transaction, by partner id."""
 
-    now: datetime
     _locked: dict[int, Locked] = field(default_factory=dict)
-    _calls: list[Call[object]] = field(default_factory=list)
-    transmits: set[int] = field(default_factory=set)
-    """Partners to whom something is to be sent now."""
     has_signals: bool = False
     """A signal is pending to another partner."""
-    notifies: bool = False
-    """There is something to notify of; likewise to be forwarded."""
     forwards: bool = False
+    """There is something to be forwarded."""
 
     @classmethod
     def none(cls) -> Self:
@@ -89,8 +82,8 @@ class OutboundLinks:
     @classmethod
     def of(cls, rows: Iterable[LinkRow]) -> Self:
         locked = {row.partner_id: locked_of(row) for row in rows}
-        now = max((one.row.now for one in locked.values()), default=_BEFORE_ALL)
-        return cls(now, locked)
+        now = max((one.row.now for one in locked.values()), default=BEFORE_ALL)
+        return cls(now, _locked=locked)
 
     def _add_key(self, partner_id: int, message: SentMessage) -> None:
         locked = self._held(partner_id)
@@ -140,13 +133,12 @@ class OutboundLinks:
         after, effects = sender.step(before, event, now=self.now)
         locked.lane = after
         locked.changed = locked.changed or after != before
+        name = type(event).__name__
         if _is_recorded(before, after) or actor.name != SYSTEM:
-            name = type(event).__name__
             states = (before.state, after.state)
             self.record(partner_id, "", name, states, _changed_numbers(before, after), actor)
         self._note_suspension(locked, before, after, effects, actor)
-        for effect in effects:
-            EFFECTS[type(effect)](self, locked, effect, event, actor)
+        LinkWriter(self, partner_id, locked.keys, name, actor, locked=locked).write(effects)
         return after
 
     def start_next(self, partner_id: int) -> None:
@@ -163,41 +155,6 @@ class OutboundLinks:
         """Write the link although it is the same: who has read its queue has to read it again."""
         self._held(partner_id).changed = True
 
-    def record(
-        self,
-        partner_id: int,
-        message_id: str,
-        event: str,
-        states: tuple[str, str] = ("", ""),
-        detail: str = "",
-        actor: Actor = ITSELF,
-        *,
-        code: str = "",
-        counts: bool = False,
-    ) -> None:
-        """One history row: of the message if one is named, otherwise of the link. With `counts` a
-        repetition within a minute is counted in the row of the first one."""
-        row = HistoryRow(
-            partner_id,
-            "out",
-            event,
-            message_id,
-            from_state=states[0],
-            to_state=states[1],
-            code=code,
-            detail=history.with_reason(detail, actor),
-            subject=history.MESSAGE if message_id else history.LINK,
-            actor=actor.name,
-            at=self.now,
-        )
-        self.add(history.insert_or_count(row) if counts else history.insert(row))
-
-    def insert_attempt(self, key: int, number: int) -> None:
-        self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))
-
-    def end_attempt(self, key: int, number: int, result: AttemptResult) -> None:
-        self.add(end_attempt(key, number, result, self.now))
-
     def claim_best_effort(self, key: int, until: datetime) -> None:
         self.add(best_effort_sql.LEASE(key=key, until=until))
         self.insert_attempt(key, 1)
@@ -211,14 +168,7 @@ class OutboundLinks:
         besides, such as an incident, is."""
         self._calls = [call for call in self._calls if call.statement is not history.COUNT]
 
-    def add(self, call: Call[object]) -> None:
-        self._calls.append(call)
-
-    def add_all(self, calls: Iterable[Call[object]]) -> None:
-        self._calls.extend(calls)
-
     def write(self, *, last: bool = False) -> None:
-        """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
         calls = self.calls()
         self._calls.clear()
         run_all(fast_path.merge(calls), last=last)
@@ -227,14 +177,9 @@ class OutboundLinks:
     def has_writes(self) -> bool:
         return bool(self._calls) or any(locked.changed for locked in self._locked.values())
 
-    def calls(self) -> list[Call[object]]:
-        """What `write` writes, in its order."""
-        states = [link_state(locked) for locked in self._locked.values() if locked.changed]
-        calls = [*self._calls, *(link_sql.WRITE.of(state) for state in states)]
-        places: dict[Statement[object], int] = {}
-        for call in calls:  # those of one statement stand together
-            places.setdefault(call.statement, len(places))
-        return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
+    def _states(self) -> Iterable[Call[object]]:
+        changed = (locked for locked in self._locked.values() if locked.changed)
+        return [link_sql.WRITE.of(link_state(locked)) for locked in changed]
 
     def _note_suspension(
         self,
@@ -252,19 +197,6 @@ class OutboundLinks:
             detail = incidents[0].detail if incidents else f"{actor.name}: {actor.reason}"
             reason = incidents[0].reason if incidents else Reason.NONE
             locked.suspended = Suspension(self.now, kind, detail, reason)
-
-
-def end_attempt(key: int, number: int, result: AttemptResult, now: datetime) -> Call[None]:
-    return message_sql.END_ATTEMPT(
-        key=key,
-        number=number,
-        at=now,
-        outcome=result.outcome,
-        status=result.status,
-        detail=result.detail,
-        reason=result.reason,
-        body_sent=result.body_sent,
-    )
 
 
 def _is_recorded(before: Lane, after: Lane) -> bool:

@@ -111,13 +111,11 @@ def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str
 
 
 def load_copies(keys: Sequence[int]) -> list[CopyRow]:
-    (rows,) = run(message_sql.LOAD_COPIES(ids=list(keys)))
-    return rows
+    return run(message_sql.LOAD_COPIES(ids=list(keys)))[0] if keys else []
 
 
 def load_best_effort(keys: Sequence[int]) -> list[BestEffortRow]:
-    (rows,) = run(best_effort_sql.LOAD_BEST_EFFORT(ids=list(keys)))
-    return rows
+    return run(best_effort_sql.LOAD_BEST_EFFORT(ids=list(keys)))[0] if keys else []
 
 
 def mark_in_use(partner: Partner) -> None:

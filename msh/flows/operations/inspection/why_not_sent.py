@@ -177,7 +177,7 @@ def _still_under_way(situation: Situation) -> str:
     attempt = situation.attempt
     if attempt is None or attempt.ended_at is not None:
         return ""
-    from msh.flows.sending.transmit import GRACE  # noqa: PLC0415 - loads the transports
+    from msh.flows.sending.copies import GRACE  # noqa: PLC0415 - loads the transports
 
     longest = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
     lost = situation.place.now - attempt.claimed_at > longest

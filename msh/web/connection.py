@@ -4,6 +4,9 @@ part may take, and what becomes of a client that is refused."""
 import asyncio
 import logging
 import math
+import socket
+import struct
+from contextlib import suppress
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -26,6 +29,8 @@ logger = logging.getLogger(__name__)
 READ_AHEAD = 64 * 1024
 """Bytes of a body that nobody reads yet: from twice as many on, the client has to wait."""
 HEADERS_LIMIT = 256
+_RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: on, and for no time."""
 ENDED = 0.1
 """Seconds after which a client that sends no more has had its last answer."""
 
@@ -141,7 +146,12 @@ class Connection(web.RequestHandler):
             self.transport.close()
 
     def abort(self) -> None:
+        """By a reset: else the kernel would keep what the client does not read, up to some
+        megabytes, and send it piece by piece for as long as the client likes."""
         if self.transport is not None:
+            own = self.transport.get_extra_info("socket")
+            with suppress(OSError):  # it has gone by itself
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.transport.abort()
 
     def write(self, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -168,6 +169,12 @@ class Client:
         finally:
             self.socket.settimeout(PATIENCE)
         return False
+
+    def is_reset(self) -> bool:
+        """The server has reset the connection, with what was not read. Nothing is read here."""
+        poller = select.poll()
+        poller.register(self.socket, 0)
+        return bool(poller.poll(PATIENCE * 1000))
 
     def close(self) -> None:
         self._file.close()

@@ -2,24 +2,24 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-
-from django.db import transaction
 
 from msh.faults import CrashPoint, reach
 from msh.flows.send_budget import Carrying, SendBudget
-from msh.flows.sending import fly
+from msh.flows.sending import fly, isolation
 from msh.flows.sending.fly import Ended
 from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import NotNowError, ended_with
+from msh.flows.sending.isolation import Unit
 from msh.flows.wake_up import wake_up_for_flights
 from msh.store import capacity
 from msh.store.flights import polling
 from msh.store.flights.flights import Flights
 from msh.store.flights.isolation import isolate_flight
+from msh.store.flights.rows import Candidate
 from msh.store.sending.isolation import describe
-from msh.store.sending.polling import Places, wait_briefly
+from msh.store.sending.polling import Places
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier, Finished
 from msh.transport.job import Job
@@ -95,30 +95,21 @@ def _one_by_one(
     """What raises the error again is held, with an incident, and stops nothing else."""
     recorded = False
     for one, ended in known:
-        if _recorded(ended):
+        if isolation.do(_end_of(ended)).settled:
             _forget(landed, [one])  # at once: the gate would count it again
             recorded = True
     budget = SendBudget(carrier)
-    try:
-        with transaction.atomic():
-            polling.sort_new()
-        with transaction.atomic():
-            candidates = polling.find_candidates(carrier.free_in_all())
-    except Exception as error:
-        if capacity.is_gone(error):
-            raise
-        logger.exception("polling for flights failed")
+    if not isolation.tried(polling.sort_new):
         return recorded
     held: set[int] = set()
-    for each in candidates:
+    for each in isolation.found(polling.find_candidates, carrier.free_in_all()):
         if each.partner_id in held:
             continue
-        jobs: list[Job] = []
-        hold = partial(isolate_flight, each.key, each.message_id, each.partner_id)
-        if not _done(partial(_claim_one, each.partner_id, each.key, budget, jobs), hold):
+        done = isolation.do(_claim_of(each, budget))
+        if not done.settled:
             held.add(each.partner_id)  # each of its flights would wait for the same lock
-        elif jobs:
-            carrier.submit(jobs)
+        elif done.jobs:
+            carrier.submit(list(done.jobs))
     return True
 
 
@@ -136,53 +127,24 @@ def _forget(landed: list[Finished], recorded: Iterable[Finished]) -> None:
     landed[:] = [one for one in landed if id(one) not in keys]
 
 
-def _recorded(ended: Ended) -> bool:
+def _end_of(ended: Ended) -> Unit:
     copy = ended.copy
-    hold = partial(
-        isolate_flight,
-        copy.key,
-        copy.message_id,
-        copy.partner_id,
-        ended=(copy.attempt, ended.result),
-    )
-    return _done(partial(_record_one, ended), hold)
+
+    def act() -> tuple[Flights, list[Job]]:
+        flights = polling.lock_flight(copy.partner_id, copy.key, fly.longest_attempt())
+        fly.record(flights, [ended])
+        return flights, []
+
+    about = (copy.key, copy.message_id, copy.partner_id)
+    isolate = partial(isolate_flight, *about, ended=(copy.attempt, ended.result))
+    return Unit(f"message {copy.message_id}", act, isolate)
 
 
-def _record_one(ended: Ended) -> None:
-    copy = ended.copy
-    flights = polling.lock_flight(copy.partner_id, copy.key, fly.longest_attempt())
-    fly.record(flights, [ended])
-    flights.write()
+def _claim_of(one: Candidate, budget: SendBudget) -> Unit:
+    def act() -> tuple[Flights, list[Job]]:
+        flights = polling.lock_flight(one.partner_id, one.key, fly.longest_attempt())
+        fly.end_waits(flights)
+        return flights, fly.jobs_of(flights, fly.claim(flights, budget))
 
-
-def _claim_one(partner_id: int, key: int, budget: SendBudget, jobs: list[Job]) -> None:
-    flights = polling.lock_flight(partner_id, key, fly.longest_attempt())
-    fly.end_waits(flights)
-    jobs += fly.jobs_of(flights, fly.claim(flights, budget))
-    flights.write()
-
-
-def _done(act: Callable[[], None], isolate: Callable[[str], None]) -> bool:
-    """False if it is to be done again. Raises only what says that the database is gone."""
-    try:
-        with transaction.atomic():
-            wait_briefly()
-            act()
-    except Exception as error:
-        if capacity.is_gone(error):
-            raise
-        logger.exception("a flight could not be processed")
-        return capacity.is_lasting(error) and _isolated(isolate, describe(error))
-    return True
-
-
-def _isolated(isolate: Callable[[str], None], why: str) -> bool:
-    try:
-        with transaction.atomic():
-            isolate(why)
-    except Exception as error:
-        if capacity.is_gone(error):
-            raise
-        logger.exception("a flight could not be held")
-        return capacity.is_lasting(error)
-    return True
+    isolate = partial(isolate_flight, one.key, one.message_id, one.partner_id)
+    return Unit(f"message {one.message_id}", act, isolate)

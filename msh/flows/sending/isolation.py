@@ -1,5 +1,5 @@
-"""A round of the sending loop that raised an error, done again: each lane, signal and BestEffort
-message in a transaction of its own, so that the one that raises it again stops no other.
+"""A round of the sending loop that raised an error, done again: each lane, signal, flight and
+BestEffort message in a transaction of its own, so that the one that raises it again stops no other.
 
 The usual round is one transaction, because that is fast.
 """
@@ -25,6 +25,7 @@ from msh.store.sending.isolation import describe, isolate_best_effort, isolate_l
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places
 from msh.store.sending.signals import PendingSignal
+from msh.store.sending.unit import UnitOfWork
 from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Unit:
     again."""
 
     name: str
-    act: Callable[[], tuple[OutboundLinks, list[Job]]]
+    act: Callable[[], tuple[UnitOfWork, list[Job]]]
     isolate: Callable[[str], None]
     ended: tuple[Ended, ...] = ()
     link: int | None = None
@@ -54,7 +55,7 @@ class Done:
     """`settled`: it need not be done again."""
 
     settled: bool
-    links: OutboundLinks | None = None
+    work: UnitOfWork | None = None
     jobs: tuple[Job, ...] = ()
 
 
@@ -63,14 +64,14 @@ def do(unit: Unit) -> Done:
     try:
         with transaction.atomic():
             polling.wait_briefly()
-            links, jobs = unit.act()
-            links.write()
+            work, jobs = unit.act()
+            work.write()
     except Exception as error:
         if capacity.is_gone(error):
             raise
         logger.exception("%s could not be processed", unit.name)
         return Done(capacity.is_lasting(error) and _isolated(unit, error))
-    return Done(True, links, tuple(jobs))
+    return Done(True, work, tuple(jobs))
 
 
 def _isolated(unit: Unit, error: Exception) -> bool:
@@ -151,25 +152,34 @@ def _isolation_of_signal(copy: SignalCopy) -> Callable[[str], None]:
 def units_of_poll(places: Places, budget: SendBudget) -> Iterator[Unit]:
     """Those that claim what is due now, as `polling.lock_work`. A kind of work that cannot be
     looked for stops no other kind."""
-    for partner_id in _found(polling.lock_links, places):
+    for partner_id in found(polling.lock_links, places):
         yield _lane(partner_id, budget)
-    for message in _found(polling.lock_best_effort, places):
+    for message in found(polling.lock_best_effort, places):
         yield _best_effort(message, budget)
-    for signal in _found(polling.lock_signals, places):
+    for signal in found(polling.lock_signals, places):
         yield _signal(signal, budget)
-    for lost in _found(lock_lost, polling.AT_ONCE):
+    for lost in found(lock_lost, polling.AT_ONCE):
         yield _lost(lost)
 
 
-def _found(find: Callable[[Given], list[Work]], given: Given) -> list[Work]:
+def found(find: Callable[[Given], list[Work]], given: Given) -> list[Work]:
+    """Nothing if it cannot be looked for."""
+    rows: list[Work] = []
+    tried(lambda: rows.extend(find(given)))
+    return rows
+
+
+def tried(act: Callable[[], None]) -> bool:
+    """In a transaction; False if it raised an error."""
     try:
         with transaction.atomic():
-            return find(given)
+            act()
     except Exception as error:
         if capacity.is_gone(error):
             raise
         logger.exception("polling for work failed")
-        return []
+        return False
+    return True
 
 
 def _lane(partner_id: int, budget: SendBudget) -> Unit:

@@ -241,16 +241,16 @@ class SendingLoop(WorkerLoop):
         for job in under_way:
             kept: list[Job] = []
             unit = isolation.unit_of_promise(job, kept)
-            written = isolation.do(unit).links is not None
+            written = isolation.do(unit).work is not None
             self._promised.end([job], kept if written else [])
 
     def _do(self, unit: isolation.Unit) -> bool:
         done = isolation.do(unit)
         if done.jobs:
             self.carrier.submit(done.jobs)
-        if done.links is not None:
-            done.links.transmits.clear()  # they are polled for one by one
-            wake_up_for(done.links)
+        if isinstance(done.work, OutboundLinks):
+            done.work.transmits.clear()  # they are polled for one by one
+            wake_up_for(done.work)
         if unit.link and not done.settled:
             self.rest(unit.link)
         return done.settled

@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from msh import memory, proxies, tracing
 from msh.flows.receiving.answer import TAKEN, Answer
 from msh.flows.receiving.dialects import Receiver, receiver_of
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.store import plans
@@ -71,8 +72,8 @@ class Endpoint(APIView):
     parser_classes = []
     renderer_classes = []
 
-    body = b""
-    """Of the request, as far as it was read."""
+    incoming = Incoming("", b"")
+    """As far as the request was read."""
     partner: Partner | None = None
     """Who sent it, as soon as there is no doubt."""
 
@@ -90,16 +91,14 @@ class Endpoint(APIView):
         return answer
 
     def post(self, request: Request) -> HttpResponse:
-        environ = request.META
-        content_type = environ.get("CONTENT_TYPE", "")
-        self.body = body = _decoded(environ, content_type, _body(environ))
-        memory.collect_after(len(body))
-        receiver = receiver_of(content_type, body)
+        self.incoming = incoming = _incoming(request.META)
+        memory.collect_after(len(incoming.body))
+        receiver = receiver_of(incoming)
         sender: Partner | tuple[Partner, ...] = request.user  # type: ignore[assignment]
         if isinstance(sender, tuple):
-            answer = _receive_from_network(receiver, sender, content_type, body)
+            answer = _receive_from_network(receiver, sender, incoming)
         else:
-            answer = _receive(receiver, sender, content_type, body)
+            answer = _receive(receiver, sender, incoming)
         return answered(answer)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
@@ -169,7 +168,7 @@ class Endpoint(APIView):
         """As the dialect of the request answers it, so far as the request was read."""
         if self.partner and not noted and status in _NOTED:
             _note_refused(self.partner, f"{status}: {reason}")
-        dialect = dialect_of(self.request.META.get("CONTENT_TYPE", ""), self.body)
+        dialect = dialect_of(self.request.META.get("CONTENT_TYPE", ""), self.incoming.body)
         return compose(status, reason, headers, dialect.refusal(status, reason))
 
 
@@ -271,22 +270,31 @@ def _send(answer: HttpResponse, start_response: "StartResponse") -> Iterable[byt
     return (answer.content,) if answer.content else ()
 
 
-def _receive(receiver: Receiver, partner: Partner, content_type: str, body: bytes) -> Answer:
+def _receive(receiver: Receiver, partner: Partner, incoming: Incoming) -> Answer:
     try:
-        return receiver.receive(partner, content_type, body)
+        return receiver.receive(partner, incoming)
     except RefusedTooOften as refused:
         raise exceptions.Throttled(refused.wait, str(refused)) from None
 
 
 def _receive_from_network(
-    receiver: Receiver, partners: tuple[Partner, ...], content_type: str, body: bytes
+    receiver: Receiver, partners: tuple[Partner, ...], incoming: Incoming
 ) -> Answer:
     if receiver.receive_from_network is None:
         raise exceptions.AuthenticationFailed("unknown credentials")
     try:
-        return receiver.receive_from_network(partners, content_type, body)
+        return receiver.receive_from_network(partners, incoming)
     except RefusedTooOften as refused:
         raise exceptions.Throttled(refused.wait, str(refused)) from None
+
+
+def _incoming(environ: "WSGIEnvironment") -> Incoming:
+    """What the fast path has read, if it has."""
+    found: Incoming | None = environ.get(usual.INCOMING)
+    if found is not None:
+        return found
+    content_type = environ.get("CONTENT_TYPE", "")
+    return Incoming(content_type, _decoded(environ, content_type, _body(environ)))
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:

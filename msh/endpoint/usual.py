@@ -11,7 +11,8 @@ from django.db import Error as DatabaseError
 from msh import memory
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
-from msh.protocol.errors import UnreadableTermsError
+from msh.flows.receiving.incoming import Incoming
+from msh.protocol.errors import RefusedTooOften, UnreadableTermsError
 from msh.store.receiving.senders import remembered_sender
 from partners.models import Partner
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
 
 
+INCOMING = "msh.endpoint.incoming"
+"""In the environment of a request: what was read of it here."""
 _UNUSUAL = frozenset(
     {"HTTP_CONTENT_ENCODING", "HTTP_CONTENT_TRANSFER_ENCODING", "HTTP_TRANSFER_ENCODING"}
 )
@@ -33,11 +36,12 @@ def take(environ: "WSGIEnvironment") -> Answer | None:
     body = None if partner is None else _body(environ)
     if partner is None or body is None:
         return None
-    content_type = environ.get("CONTENT_TYPE", "")
-    take_usual = receiver_of(content_type, body).receive_fast_path
+    incoming = Incoming(environ.get("CONTENT_TYPE", ""), body)
+    environ[INCOMING] = incoming
+    take_usual = receiver_of(incoming).receive_fast_path
     try:
-        answer = on_a_connection_that_works(lambda: take_usual(partner, content_type, body))
-    except (DatabaseError, psycopg.Error, UnreadableTermsError):
+        answer = on_a_connection_that_works(lambda: take_usual(partner, incoming))
+    except (DatabaseError, psycopg.Error, UnreadableTermsError, RefusedTooOften):
         return None
     if answer is not None:
         memory.collect_after(len(body))
@@ -54,7 +58,6 @@ def _partner(environ: "WSGIEnvironment") -> Partner | None:
 
 
 def _body(environ: "WSGIEnvironment") -> bytes | None:
-    """The view may read it again."""
     length = environ.get("CONTENT_LENGTH", "")
     if not length.isdecimal() or int(length) > settings.MSH_MESSAGE_LIMIT:
         return None

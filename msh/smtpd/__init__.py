@@ -30,6 +30,7 @@ from msh.flows.receiving.answer import TAKEN as TAKEN_STATUS
 from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.bounces import note_automatic_reply, take_report
 from msh.flows.receiving.dialects import receiver_of
+from msh.flows.receiving.incoming import Incoming
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
@@ -284,7 +285,8 @@ def _receive(partner: Partner, mail: bytes) -> Answer:
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
         raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)
-    return receiver_of(content_type, body).receive_by_mail(partner, content_type, body)
+    incoming = Incoming(content_type, body)
+    return receiver_of(incoming).receive_by_mail(partner, incoming)
 
 
 def _reply(answer: Answer) -> str:

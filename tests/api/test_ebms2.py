@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from msh.flows.receiving import ebms2
+from msh.flows.receiving.incoming import Incoming
 from msh.models import Flight
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
@@ -42,7 +43,7 @@ def test_roles_and_service_type_go_from_submission_to_feed(shop: Application) ->
     assert_problem(shop.post("messages", {**other, "to_role": "urn:Agent"}), 409, "other content")
 
     for job in sky.poll():
-        assert ebms2.receive(mirror, job.content_type, job.body).status == 204
+        assert ebms2.receive(mirror, Incoming(job.content_type, job.body)).status == 204
 
     first, second = shop.get("inbound").json["results"]
     assert of_agreement.items() <= first.items()

@@ -7,6 +7,7 @@ from django.test import Client
 
 from msh.flows.operations.inspection.trace import whole_trace_of
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.message import Payload
@@ -28,7 +29,7 @@ def agreement() -> Agreement:
 
 def taken(agreement: Agreement, message_id: str, **fields: str) -> bool:
     out = message(message_id=message_id, conversation_id=ONE, **fields)
-    return not receive(agreement.partner, out.content_type, out.body).reason
+    return not receive(agreement.partner, Incoming(out.content_type, out.body)).reason
 
 
 def found(client: Client, model: type[Model]) -> list[str]:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from msh.flows.names import Promise
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, promised, sending_loop, transmit
 from msh.models import OutboundLink, Signal
@@ -142,11 +143,11 @@ def hand_over(job: Job, sender: Partner) -> receive.Answer:
     shown = f"Bearer {sender.name}"
     known = remembered_sender(shown) or find_sender(shown)
     assert known is not None
-    answer = receive.receive_fast_path(known, job.content_type, job.body)
+    answer = receive.receive_fast_path(known, Incoming(job.content_type, job.body))
     if answer is None:
         known = find_sender(shown)
         assert known is not None
-        answer = receive.receive(known, job.content_type, job.body)
+        answer = receive.receive(known, Incoming(job.content_type, job.body))
     return answer
 
 

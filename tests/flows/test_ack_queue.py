@@ -7,6 +7,7 @@ from django.db.models import F
 
 from msh.flows.names import EVERYTHING
 from msh.flows.receiving import ebms2
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import InboundMessage, Signal
 from msh.protocol.vocabulary import DeliverySemantics
@@ -31,7 +32,7 @@ def arrive(sky: Sky, *several: Outgoing) -> None:
         whole = one.but(
             cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
         )
-        ebms2.receive(sky.partner, whole.content_type, whole.body)
+        ebms2.receive(sky.partner, Incoming(whole.content_type, whole.body))
 
 
 def about(jobs: list[Job]) -> list[str]:

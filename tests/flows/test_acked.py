@@ -15,6 +15,7 @@ from django.db.models import F
 from msh import wire
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending import promised
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.store.receiving.senders import find_sender
@@ -124,7 +125,7 @@ def test_a_link_that_changed_after_it_was_read_is_read_once_more(
         return link
 
     monkeypatch.setattr(AckedLink, "read", read_and_outrun)
-    assert receive.receive_fast_path(found(world), ack.content_type, ack.body)
+    assert receive.receive_fast_path(found(world), Incoming(ack.content_type, ack.body))
     assert seen == [(True, False), (True, True)]
 
 
@@ -215,7 +216,7 @@ def test_nothing_is_taken_by_memory_from_who_may_not_send_any_more() -> None:
     world = remembering_world()
     partner, ack, before = found(world), ack_in(world), summary(world)
     world.there.credentials.all().delete()
-    assert receive.receive_fast_path(partner, ack.content_type, ack.body) is None
+    assert receive.receive_fast_path(partner, Incoming(ack.content_type, ack.body)) is None
     assert summary(world) == before
 
 

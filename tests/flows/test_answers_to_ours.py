@@ -4,6 +4,7 @@ BestEffort messages (EB-058 to EB-060, EB-086, EB-088)."""
 import pytest
 
 from msh.flows.receiving import ebms2
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.http_answer import answer_of_best_effort, ended_with
 from msh.models import History, InboundMessage, Incident, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -46,7 +47,7 @@ def of(sky: Sky, out: Outgoing) -> Outgoing:
 def post(sky: Sky, out: Outgoing) -> None:
     """The partner POSTs it to us."""
     whole = of(sky, out)
-    ebms2.receive(sky.partner, whole.content_type, whole.body)
+    ebms2.receive(sky.partner, Incoming(whole.content_type, whole.body))
 
 
 def answer(sky: Sky, job: Job, out: Outgoing, status: int = 200) -> None:

@@ -11,6 +11,7 @@ from django.db.models import F
 from msh import wire
 from msh.faults import CrashPoint
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.submit import submit
 from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp
@@ -78,7 +79,7 @@ def counts() -> tuple[int, ...]:
 
 def test_the_next_message_is_taken_at_once(world: World) -> None:
     job = next_job(world)
-    answer = receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
+    answer = receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
     assert answer == receive.Answer(204)
     assert len(world.received()) == 2
     assert Signal.objects.filter(pending=1).count() == 1
@@ -95,7 +96,7 @@ def test_payloads_are_stored_as_they_came(
     ]
     submit(world.agreement, "Orders", "New", sent)
     (job,) = world.poll()
-    assert take(known(world.here.name), job.content_type, job.body)
+    assert take(known(world.here.name), Incoming(job.content_type, job.body))
     stored = InboundMessage.objects.latest("id").payloads.order_by("position")
     fields = ("content", "content_type", "content_id", "label", "description")
     assert [Payload(bytes(row[0]), *row[1:]) for row in stored.values_list(*fields)] == sent
@@ -124,15 +125,18 @@ def test_delivery_is_woken_if_a_consumer_does_not_ask_for_its_messages(
     job = next_job(world)
     if consumer is not None:
         Consumer.objects.create(name="app", **consumer)
-    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
+    assert receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
     assert woken == kinds
 
 
 def test_a_copy_is_not(world: World) -> None:
     job = next_job(world)
-    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body)
+    assert receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
     before = counts()
-    assert receive.receive_fast_path(known(world.here.name), job.content_type, job.body) is None
+    assert (
+        receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
+        is None
+    )
     assert counts() == before
 
 
@@ -176,7 +180,7 @@ def test_message_of_a_changed_partner_is_not_accepted(world: World, revoked: str
         OwnIdentity.objects.create(msh_uri="http://renamed.example/")
     else:
         Partner.objects.filter(pk=partner.pk).update(allowed_networks="192.0.2.0/24")
-    assert receive.receive_fast_path(partner, job.content_type, job.body) is None
+    assert receive.receive_fast_path(partner, Incoming(job.content_type, job.body)) is None
     assert len(world.received()) == 1
 
 
@@ -190,8 +194,8 @@ def test_message_with_a_removed_credential_is_not_accepted(
             world.here.credentials.create(sha256=digest_of(token))
     one, other = known("one"), known("other")
     Credential.objects.get(sha256=digest_of("one")).delete()
-    assert receive.receive_fast_path(one, job.content_type, job.body) is None
-    assert receive.receive_fast_path(other, job.content_type, job.body)
+    assert receive.receive_fast_path(one, Incoming(job.content_type, job.body)) is None
+    assert receive.receive_fast_path(other, Incoming(job.content_type, job.body))
 
 
 def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world: World) -> None:
@@ -227,7 +231,7 @@ def test_ack_of_a_changed_partner_is_not_accepted(world: World) -> None:
     (ack,) = world.poll()
     partner = known(world.there.name)
     Credential.objects.filter(partner=partner).delete()
-    assert receive.receive_fast_path(partner, ack.content_type, ack.body) is None
+    assert receive.receive_fast_path(partner, Incoming(ack.content_type, ack.body)) is None
     assert world.link.in_flight is not None
 
 
@@ -251,7 +255,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
     for module in (messages, usual):
         monkeypatch.setattr(module, "reach", die)
     with pytest.raises(DiedError):
-        take(partner, job.content_type, job.body)
+        take(partner, Incoming(job.content_type, job.body))
     monkeypatch.undo()
 
     assert len(world.received()) == 2

@@ -6,6 +6,7 @@ from django.utils import timezone
 from msh.allowance import refusals
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import History, Incident, OutboundLink, OutboundMessage, Signal
 from msh.models.signal import SignalKind
 from msh.protocol.kinds import Verdict
@@ -38,7 +39,7 @@ def about(world: World, ref: str, code: str, **fields: object) -> Draft:
 
 
 def come(world: World, draft: Draft) -> None:
-    answer = receive.receive(world.there, draft.content_type, draft.body)
+    answer = receive.receive(world.there, Incoming(draft.content_type, draft.body))
     assert answer.status == 204
     assert not Signal.objects.exists(), "an Error is never answered"
 
@@ -187,7 +188,7 @@ def test_ack_of_another_partner_completes_nothing() -> None:
     pair = {"sender_uri": theirs, "receiver_uri": ours, "error_uri": theirs, "tpa_id": "tpa-1"}
     ack = acknowledgement(message.message_id, from_party=theirs, to_party=ours, **pair)
 
-    answer = receive.receive(stranger.there, ack.content_type, ack.body)
+    answer = receive.receive(stranger.there, Incoming(ack.content_type, ack.body))
 
     assert answer.status == 204
     message.refresh_from_db()

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from msh.flows.operations.prune import prune_all
 from msh.flows.receiving import ebms2
+from msh.flows.receiving.incoming import Incoming
 from msh.models import Attempt, Flight, InboundMessage, OutboundMessage
 from partners.models import Agreement
 
@@ -27,14 +28,14 @@ def test_a_message_is_taken_once_and_acknowledged() -> None:
     sent = [sky.submit(f"<order n='{n}'/>") for n in range(3)]
     jobs = sky.poll()
     for job in (*jobs, jobs[0]):  # one copy comes twice
-        assert ebms2.receive(mirror, job.content_type, job.body).status == 204
+        assert ebms2.receive(mirror, Incoming(job.content_type, job.body)).status == 204
     for job in jobs:
         sky.end(job)
 
     answers = byhand.poll()
     assert {job.partner_id for job in answers} == {mirror.pk}
     for job in answers:
-        assert ebms2.receive(sky.partner, job.content_type, job.body).status == 204
+        assert ebms2.receive(sky.partner, Incoming(job.content_type, job.body)).status == 204
 
     assert [sky.state(message) for message in sent] == ["acknowledged"] * 3
     taken = InboundMessage.objects.filter(link__partner=mirror).order_by("pk")
@@ -50,10 +51,12 @@ def test_conversations_arrive_in_order_whatever_the_wire_does() -> None:
     sent = [sky.submit(conversation_id=name) for name in ("a", "b", "a", "a", "b", "a")]
     while jobs := sky.poll():
         for job in reversed(jobs):
-            assert ebms2.receive(mirror, job.content_type, job.body).status == 204
+            assert ebms2.receive(mirror, Incoming(job.content_type, job.body)).status == 204
             sky.end(job)
         for answer in byhand.poll():
-            assert ebms2.receive(sky.partner, answer.content_type, answer.body).status == 204
+            assert (
+                ebms2.receive(sky.partner, Incoming(answer.content_type, answer.body)).status == 204
+            )
 
     assert [sky.state(message) for message in sent] == ["acknowledged"] * 6
     taken = InboundMessage.objects.filter(link__partner=mirror).order_by(Coalesce("turn", "id"))
@@ -81,7 +84,7 @@ def test_the_id_of_a_message_stays_as_long_as_a_copy_may_come(
     Agreement.objects.filter(partner=mirror).update(**brief | settings)
     sky.submit()
     (job,) = sky.poll()
-    ebms2.receive(mirror, job.content_type, job.body)
+    ebms2.receive(mirror, Incoming(job.content_type, job.body))
     with override_settings(MSH_KEEP_MESSAGES=1):
         for age, left in ((days - 1, 1), (days + 1, 0)):
             delivered_at = timezone.now() - timedelta(days=age)

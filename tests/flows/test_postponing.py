@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 from msh import wire
 from msh.flows.operations import change_link
 from msh.flows.receiving import overload, receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundMessage, Incident, Signal
 from msh.store import capacity
 from msh.store.history import Actor
@@ -213,9 +214,9 @@ def test_read_only_database_answers_503_and_transient_error() -> None:
         known = find_sender(f"Bearer {world.here.name}")
         assert known is not None
         with read_only():
-            assert receive.receive_fast_path(known, job.content_type, job.body) is None
+            assert receive.receive_fast_path(known, Incoming(job.content_type, job.body)) is None
             with pytest.raises(InternalError) as refused:
-                receive.receive(world.here, job.content_type, job.body)
+                receive.receive(world.here, Incoming(job.content_type, job.body))
         assert capacity.is_unwritable(refused.value)
         came = peer.received.wait_for(list, 30, "a TransientError")
         assert [one.message.error_code for one in came] == ["TransientError"]
@@ -223,7 +224,7 @@ def test_read_only_database_answers_503_and_transient_error() -> None:
         assert world.received() == []
         assert pending() == []
 
-        receive.receive(world.here, job.content_type, job.body)
+        receive.receive(world.here, Incoming(job.content_type, job.body))
         assert len(world.received()) == 1
 
 

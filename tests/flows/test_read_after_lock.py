@@ -8,6 +8,7 @@ import pytest
 from msh import wire
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundMessage
 from msh.protocol.effects import QueueError
 from msh.protocol.kinds import Verdict
@@ -37,7 +38,7 @@ def take(world: World, job: Job) -> Act:
     sender = world.here if job.partner_id == world.there.pk else world.there
     known = find_sender(f"Bearer {sender.name}")
     assert known is not None
-    return lambda: receive.receive(known, job.content_type, job.body)
+    return lambda: receive.receive(known, Incoming(job.content_type, job.body))
 
 
 def end_attempt(world: World, job: Job) -> Act:

@@ -11,6 +11,7 @@ from django.db.models import Model, QuerySet
 
 from msh import wire
 from msh.flows.receiving.answer import Answer
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal
@@ -51,7 +52,7 @@ def found(world: World) -> Partner:
 
 
 def take(partner: Partner, job: Job) -> Answer | None:
-    return receive_fast_path(partner, job.content_type, job.body)
+    return receive_fast_path(partner, Incoming(job.content_type, job.body))
 
 
 def counts() -> tuple[int, ...]:
@@ -204,7 +205,7 @@ def test_a_message_id_that_is_known_is_not_accepted_by_memory(world: World) -> N
     before = counts()
     assert take(partner, job) is None
     assert counts() == before
-    receive(partner, job.content_type, job.body)
+    receive(partner, Incoming(job.content_type, job.body))
     assert Signal.objects.latest("id").code == "MessageIdReused"
 
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.receiving.link_status import status_for
 from msh.models import InboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -33,7 +34,7 @@ def arrival(world: World) -> tuple[OutboundMessage, Callable[[], object]]:
     world.end(job, UNANSWERED)
     sender = find_sender(f"Bearer {world.here.name}")
     assert sender is not None
-    return message, lambda: receive.receive(sender, job.content_type, job.body)
+    return message, lambda: receive.receive(sender, Incoming(job.content_type, job.body))
 
 
 @pytest.mark.parametrize("before", [0, 1])

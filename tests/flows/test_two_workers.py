@@ -17,6 +17,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.names import Names
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending import recover
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
@@ -290,7 +291,7 @@ def test_a_copy_waits_until_the_message_before_it_is_stored(
     waited = []
 
     def take() -> receive.Answer:
-        return receive.receive(world.here, job.content_type, job.body)
+        return receive.receive(world.here, Incoming(job.content_type, job.body))
 
     def decide_while_a_copy_arrives(*given: Any) -> Any:
         monkeypatch.undo()

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.models import InboundLink, InboundMessage, Signal
 from msh.protocol import effects as do
@@ -27,12 +28,12 @@ PARENTS = ("partners_agreement", "msh_inboundlink")
 
 
 def as_remembered(partner: Partner, job: Job) -> None:
-    if receive_fast_path(partner, job.content_type, job.body) is None:
+    if receive_fast_path(partner, Incoming(job.content_type, job.body)) is None:
         locked(partner, job)
 
 
 def locked(partner: Partner, job: Job) -> None:
-    receive(partner, job.content_type, job.body)
+    receive(partner, Incoming(job.content_type, job.body))
 
 
 Take = Callable[[Partner, Job], None]

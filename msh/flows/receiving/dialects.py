@@ -8,6 +8,7 @@ from partners.models import Partner
 
 from . import ebms2
 from .answer import Answer
+from .incoming import Incoming
 from .receive import receive, receive_fast_path
 
 
@@ -22,10 +23,10 @@ class Receiver:
     credential; None if the dialect cannot tell them apart.
     """
 
-    receive_fast_path: Callable[[Partner, str, bytes], Answer | None]
-    receive: Callable[[Partner, str, bytes], Answer]
-    receive_by_mail: Callable[[Partner, str, bytes], Answer]
-    receive_from_network: Callable[[Sequence[Partner], str, bytes], Answer] | None = None
+    receive_fast_path: Callable[[Partner, Incoming], Answer | None]
+    receive: Callable[[Partner, Incoming], Answer]
+    receive_by_mail: Callable[[Partner, Incoming], Answer]
+    receive_from_network: Callable[[Sequence[Partner], Incoming], Answer] | None = None
 
 
 _RECEIVERS = {
@@ -39,5 +40,5 @@ _RECEIVERS = {
 }
 
 
-def receiver_of(content_type: str, body: bytes) -> Receiver:
-    return _RECEIVERS[dialect_of(content_type, body).name]
+def receiver_of(incoming: Incoming) -> Receiver:
+    return _RECEIVERS[dialect_of(incoming.content_type, incoming.body).name]

@@ -32,6 +32,7 @@ from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
 
 from .answer import TAKEN, Answer
+from .incoming import Incoming
 
 _lines = Limited(logging.getLogger(__name__))
 
@@ -71,11 +72,12 @@ class _Senders:
         _lines.warning(f"one of {', '.join(names)}{more}", text)
 
 
-def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
-    """Take a new message in one statement or two, or a signal. `partner` may be one that is
-    remembered. None, with nothing done, for all else."""
+def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
+    """Take a message, a new one mostly in one statement or two, or a signal. `partner` may be one
+    that is remembered. None, with nothing done, for what cannot be used, and if that has changed.
+    Raises RefusedTooOften."""
     try:
-        received = parse(content_type, body)
+        received = incoming.read(parse)
     except (NotAMessage, Unusable):
         return None
     header = received.message.header
@@ -83,42 +85,45 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     if header.kind.is_signal:
         found = find_usual(partner, header)
         return None if found is None else _heard(found, _take_signal(found, received))
-    if received.message.answers or not (accepted := accept_if_usual(partner, received)):
+    taken = accept_if_usual(partner, received)
+    if taken is None:
         return None
-    deliver = [WakeUp.DELIVER] if accepted.pushes else []
-    wake_up(*deliver, signals=[accepted.signal_id])
-    if accepted.unreached:
+    if isinstance(taken, Attribution):
+        return _heard(taken, _take_message(taken, received))
+    deliver = [WakeUp.DELIVER] if taken.pushes else []
+    wake_up(*deliver, signals=[taken.signal_id])
+    if taken.unreached:
         hear(partner.pk)
     return Answer(TAKEN)
 
 
-def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+def receive(partner: Partner, incoming: Incoming) -> Answer:
     """Take a message or signal from `partner`; its answer is committed on return.
     Raises RefusedTooOften: nothing is stored then."""
-    return _receive_of(_Senders((partner,), authenticated=True), content_type, body)
+    return _receive_of(_Senders((partner,), authenticated=True), incoming)
 
 
-def receive_by_mail(partner: Partner, content_type: str, body: bytes) -> Answer:
+def receive_by_mail(partner: Partner, incoming: Incoming) -> Answer:
     """As `receive`."""
-    return _receive_of(_Senders((partner,), authenticated=True, by_mail=True), content_type, body)
+    return _receive_of(_Senders((partner,), authenticated=True, by_mail=True), incoming)
 
 
-def _receive_of(senders: _Senders, content_type: str, body: bytes) -> Answer:
+def _receive_of(senders: _Senders, incoming: Incoming) -> Answer:
     try:
-        return _receive(senders, content_type, body)
+        return _receive(senders, incoming)
     except RefusedTooOften:
         count_unanswered(senders.partners[0].pk)
         raise
 
 
-def receive_from_network(partners: Sequence[Partner], content_type: str, body: bytes) -> Answer:
+def receive_from_network(partners: Sequence[Partner], incoming: Incoming) -> Answer:
     """As `receive`, from one of those whose networks show that it may be them."""
-    return _receive(_Senders(partners, authenticated=False), content_type, body)
+    return _receive(_Senders(partners, authenticated=False), incoming)
 
 
-def _receive(senders: _Senders, content_type: str, body: bytes) -> Answer:
+def _receive(senders: _Senders, incoming: Incoming) -> Answer:
     try:
-        received = parse(content_type, body)
+        received = incoming.read(parse)
     except NotAMessage as problem:
         return _not_a_message(senders, problem)
     except Unusable as problem:

@@ -37,6 +37,7 @@ from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
 from .answer import TAKEN, Answer
+from .incoming import Incoming
 
 __all__ = ["Answer", "receive", "receive_fast_path"]
 
@@ -52,18 +53,18 @@ EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
 """(partner, header, MessageId in flight, the message it refers to if it is ours) → event."""
 
 
-def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answer | None:
+def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
     """Take it in one statement or two if it is what comes nearly always: the next message of its
     pair, or the Ack of the one in flight. `partner` may be one that is remembered.
 
     None, with nothing done, for all else: then find the partner anew, and `receive`.
     """
     try:
-        message = wire.parse(content_type, body)
+        message = incoming.read(wire.parse_readable)
     except (Refused, Unreadable):
         return None
     header = message.header
-    if not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
+    if message.damage or not partner.is_pair(header.route.sender_uri, header.route.receiver_uri):
         return None
     _trace(partner, header)
     match header.message_type:
@@ -78,22 +79,22 @@ def receive_fast_path(partner: Partner, content_type: str, body: bytes) -> Answe
     return None
 
 
-def receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+def receive(partner: Partner, incoming: Incoming) -> Answer:
     """Take a message or signal from `partner`; its answers are committed on return.
 
     Raises Unreadable for what cannot be read, or is not of this pair, and RefusedTooOften: nothing
     is stored then.
     """
     try:
-        return _receive(partner, content_type, body)
+        return _receive(partner, incoming)
     except RefusedTooOften:
         count_unanswered(partner.pk)
         raise
 
 
-def _receive(partner: Partner, content_type: str, body: bytes) -> Answer:
+def _receive(partner: Partner, incoming: Incoming) -> Answer:
     try:
-        message = wire.parse_readable(content_type, body)
+        message = incoming.read(wire.parse_readable)
     except Refused as refused:
         return _refuse(partner, refused)
     if message.damage:

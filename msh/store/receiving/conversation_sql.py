@@ -7,8 +7,6 @@ from datetime import datetime
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.history import insert_one
 
-from .message_sql import PAYLOADS
-
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
@@ -108,24 +106,6 @@ UPDATE = Write(
     SET next_number = %(next_number)s, due = %(due)s, called = %(called)s, last_at = %(at)s,
         released_at = CASE WHEN %(released)s THEN %(at)s ELSE released_at END
     WHERE id = %(key)s
-    """
-)
-
-INSERT_MESSAGE = Write(
-    f"""
-    WITH message AS (
-        INSERT INTO msh_inboundmessage
-            (link_id, agreement_id, message_id, semantics, state, conversation_id,
-             service_interface, action, ref_to_message_id, sent_at, received_at, content_digest,
-             header, from_role, to_role, service_type, ordered_in_id, order_number)
-        VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, %(state)s,
-                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-                %(sent_at)s, %(received_at)s, %(content_digest)s, %(header)s, %(from_role)s,
-                %(to_role)s, %(service_type)s, %(ordered_in_id)s, %(order_number)s)
-        RETURNING id)
-    INSERT INTO msh_inboundpayload
-        (message_id, position, content_type, content_id, label, description, content)
-    {PAYLOADS}
     """
 )
 

@@ -33,7 +33,7 @@ from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, re
 from .ebms2_order import find_place
 from .ebms2_sql import AgreementColumns, KeptAnswer
 from .pairs import inbound_link
-from .receiver_effects import history_call, payload_columns
+from .receiver_effects import store_calls
 from .refusals import spend_refusal
 
 
@@ -145,25 +145,15 @@ def _decide(pair: Pair, received: ReceivedMessage) -> tuple[Ruling, list[Call[ob
     event = event_at(pair, received, would_be_held=place is not None and place.is_ahead)
     if place is None:
         ruling = decide(received, pair.found.agreed, event)
-        taken = any(isinstance(effect, do.Accept) for effect in ruling.effects)
-        return ruling, list(_accept_calls(pair, received)) if taken else []
+        if not any(isinstance(effect, do.Accept) for effect in ruling.effects):
+            return ruling, []
+        partner_id, columns = pair.found.partner.pk, columns_of(pair, received)
+        return ruling, store_calls(partner_id, columns, received.payloads)
     after, ruling = ebms2_order.decide(place, pair, received, event)
     if not any(isinstance(effect, do.Accept | do.Hold) for effect in ruling.effects):
         return ruling, []
-    what = (columns_of(pair, received), after, ruling.effects)
-    return ruling, list(ebms2_order.taking_calls(place, pair, received, *what))
-
-
-def _accept_calls(pair: Pair, received: ReceivedMessage) -> Iterator[Call[object]]:
-    payloads = payload_columns(received.payloads)
-    yield ebms2_sql.INSERT(**columns_of(pair, received), **payloads)
-    yield history_call(
-        pair.found.partner.pk,
-        pair.row.now,
-        received.message.header.message_id,
-        "MessageArrived",
-        to_state="accepted",
-    )
+    columns = columns_of(pair, received)
+    return ruling, ebms2_order.taking_calls(place, columns, received, after, ruling.effects)
 
 
 def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -> Pair:

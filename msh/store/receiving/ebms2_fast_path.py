@@ -14,6 +14,7 @@ from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
 from msh.store.remembered import Remembered
+from msh.store.sending.signals import LINK_THAT_STAYS
 from partners.models import Partner
 
 from . import message_sql
@@ -23,7 +24,6 @@ from .ebms2_sql import (
     AGREEMENT_COLUMNS,
     KNOWN_COLUMNS,
     KNOWN_TABLES,
-    MESSAGE,
     KnownRow,
 )
 from .message_sql import Accepted
@@ -86,6 +86,17 @@ class _Accepted(Accepted):
 
 
 def _accept(payloads: str) -> Statement[_Accepted]:
+    stored = message_sql.insert_message(
+        payloads,
+        source="FROM usual",
+        link_id=LINK_THAT_STAYS,
+        agreement_id=message_sql.AGREEMENT_THAT_STAYS,
+        state="'accepted'",
+        received_at="statement_timestamp()",
+        from_role="%(from_role)s",
+        to_role="%(to_role)s",
+        service_type="%(service_type)s",
+    )
     return Statement(
         f"""
     WITH usual AS (
@@ -98,11 +109,7 @@ def _accept(payloads: str) -> Statement[_Accepted]:
               SELECT FROM msh_signal
               WHERE link_id = %(link_id)s AND kind = 'Error'
                 AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL)),
-    message AS ({MESSAGE.format(at="statement_timestamp()", source="FROM usual")}),
-    parts AS (
-        INSERT INTO msh_inboundpayload
-            (message_id, position, content_type, content_id, label, description, content)
-        {payloads}),
+    {stored},
     entry AS (
         {message_sql.message_arrived()} FROM usual),
     signal AS (
@@ -193,24 +200,28 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_if_usual(partner: Partner, received: ReceivedMessage) -> _Accepted | None:
+def accept_if_usual(partner: Partner, received: ReceivedMessage) -> _Accepted | Attribution | None:
     """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
-    has to be read. None, with nothing done, if there is anything else to it: then `receive_message`
-    takes the lock."""
+    has to be read. With nothing done, if there is anything else to it, the agreement for
+    `receive_message`, which takes the lock; None if nobody knows whose it is."""
     header = received.message.header
-    if received.message.sync_reply or not partner.in_use:
+    if not partner.in_use:
         return None
-    agreement = _agreements.get((partner.pk, header.cpa_id))
+    is_answered_later = not (received.message.sync_reply or received.message.answers)
+    agreement = _agreements.get((partner.pk, header.cpa_id)) if is_answered_later else None
     if agreement and header.time_to_live is None and not partner.limits.any:
         age = time.monotonic() - agreement.at
         if age < FRESH and agreement.as_read == partner.as_read:
             unknown = _unknown(agreement.now + timedelta(seconds=age))
             if accepted := _accept_under(partner, agreement, unknown, received):
                 return accepted
-    read = _read(partner, header)
-    if read is None or _expires_soon(header, read[0].now):
+    if (read := _read(partner, header)) is None:
         return None
-    return _accept_under(partner, read[1], read[0], received)
+    row, agreement = read
+    accepted = None
+    if is_answered_later and not _expires_soon(header, row.now):
+        accepted = _accept_under(partner, agreement, row, received)
+    return accepted or agreement.under(partner, unreached=row.unreached)
 
 
 def _unknown(now: datetime) -> KnownRow:

@@ -1,6 +1,6 @@
 """A message that we receive in the order of its conversation: its place, and what is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from msh.models import InboundState
@@ -12,10 +12,9 @@ from msh.protocol.flight.conversation import Conversation, Position, position
 from msh.protocol.flight.serial import Order
 from msh.store.engine import Call
 
-from . import conversation_sql
 from .conversations import HeldConversation, load_conversation
 from .ebms2_answers import Pair
-from .receiver_effects import history_call, payload_columns
+from .receiver_effects import store_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +71,21 @@ def decide(
 
 def taking_calls(
     place: Place,
-    pair: Pair,
-    received: ReceivedMessage,
     columns: Mapping[str, object],
+    received: ReceivedMessage,
     after: Conversation,
     effects: tuple[do.ConversationEffect, ...],
-) -> Iterator[Call[object]]:
+) -> list[Call[object]]:
     """The message, delivered or held, and then what it changes in its conversation."""
     held = any(isinstance(effect, do.Hold) for effect in effects)
     state = InboundState.HELD if held else InboundState.ACCEPTED
     conversation, number = place.conversation.insert_if_new(), place.order.number
-    yield conversation_sql.INSERT_MESSAGE(
-        **columns,
-        **payload_columns(received.payloads),
-        state=state.value,
-        ordered_in_id=conversation.key,
-        order_number=number,
-    )
-    yield history_call(
-        conversation.partner_id,
-        pair.row.now,
-        received.message.header.message_id,
-        "MessageArrived",
-        f"number {number}",
-        to_state=state.value,
-    )
-    yield from conversation.calls(after, effects)
+    in_order = {
+        "state": state.value,
+        "ordered_in_id": conversation.key,
+        "order_number": number,
+    }
+    return [
+        *store_calls(conversation.partner_id, {**columns, **in_order}, received.payloads),
+        *conversation.calls(after, effects),
+    ]

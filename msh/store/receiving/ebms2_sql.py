@@ -6,9 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from msh.store.engine import Key, Order, Statement, Write
-from msh.store.sending.signals import ACKNOWLEDGED, LINK_THAT_STAYS
-
-from .message_sql import PAYLOADS
+from msh.store.sending.signals import ACKNOWLEDGED
 
 
 class AgreementColumns(Protocol):
@@ -179,31 +177,6 @@ FIND_MESSAGE = Statement(
     Key,
 )
 """A message of the partner, or to it."""
-
-# Read before the link was locked, or remembered. The deletion of either waits for the message, and
-# is refused; if it came first, the statement fails.
-_AGREEMENT = "(SELECT id FROM partners_agreement WHERE id = %(agreement_id)s FOR KEY SHARE)"
-MESSAGE = f"""
-    INSERT INTO msh_inboundmessage
-        (link_id, agreement_id, message_id, semantics, state, conversation_id, service_interface,
-         action, ref_to_message_id, sent_at, received_at, content_digest, header, from_role,
-         to_role, service_type)
-    SELECT {LINK_THAT_STAYS}, {_AGREEMENT}, %(message_id)s, %(semantics)s, 'accepted',
-           %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
-           %(sent_at)s, {{at}}, %(content_digest)s, %(header)s, %(from_role)s, %(to_role)s,
-           %(service_type)s
-    {{source}}
-    RETURNING id
-"""
-"""A row for each of `source`, received `at`."""
-INSERT = Write(
-    f"""
-    WITH message AS ({MESSAGE.format(at="%(received_at)s", source="")})
-    INSERT INTO msh_inboundpayload
-        (message_id, position, content_type, content_id, label, description, content)
-    {PAYLOADS}
-    """
-)
 
 # A further copy gets the answer that is kept: its bytes stay the first ones. If that still waits,
 # it is the answer to this copy too, and keeps its place: else in a burst those whose copies come

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.history import insert_one
+from msh.store.sending.signals import LINK_THAT_STAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +122,43 @@ PAYLOADS = """
                 %(labels)s::text[], %(descriptions)s::text[], %(contents)b::bytea[]) part
 """
 
-INSERT = Write(
-    f"""
-    WITH message AS (
-        INSERT INTO msh_inboundmessage
-            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
-             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
-             content_digest, header)
-        VALUES (%(link_id)s, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted',
-                %(epoch)s, %(sequence_number)s, %(conversation_id)s, %(service_interface)s,
-                %(action)s, %(ref_to_message_id)s, %(sent_at)s, %(received_at)s,
-                %(content_digest)s, %(header)s)
-        RETURNING id)
-    INSERT INTO msh_inboundpayload
-        (message_id, position, content_type, content_id, label, description, content)
-    {PAYLOADS}
-    """
+_SAID = (
+    *("message_id", "semantics", "conversation_id", "service_interface", "action"),
+    *("ref_to_message_id", "sent_at", "content_digest", "header"),
 )
+"""Columns of what a message itself says, in every dialect."""
+# Read before the link was locked, or remembered. The deletion of either waits for the message, and
+# is refused; if it came first, the statement fails.
+AGREEMENT_THAT_STAYS = (
+    "(SELECT id FROM partners_agreement WHERE id = %(agreement_id)s FOR KEY SHARE)"
+)
+
+
+def insert_message(payloads: str = PAYLOADS, *, source: str = "", **values: str) -> str:
+    """The first two expressions of a statement that stores a message, `message` with its id, and
+    `parts`. `values` are expressions of SQL by column, beside what the message says. There is one
+    for each row of `source`, a FROM."""
+    row = {name: f"%({name})s" for name in _SAID} | values
+    return f"""
+    message AS (
+        INSERT INTO msh_inboundmessage ({", ".join(row)})
+        SELECT {", ".join(row.values())} {source}
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_inboundpayload
+            (message_id, position, content_type, content_id, label, description, content)
+        {payloads})"""
+
+
+_IN_ORDER = ("state", "epoch", "sequence_number", "ordered_in_id", "order_number")
+_OF_EBMS = ("from_role", "to_role", "service_type")
+_INSERT = insert_message(
+    link_id=LINK_THAT_STAYS,
+    agreement_id=AGREEMENT_THAT_STAYS,
+    **{name: f"%({name})s" for name in (*_IN_ORDER, *_OF_EBMS, "received_at")},
+)
+INSERT = Write(f"WITH {_INSERT} SELECT")
+
 
 WRITE_LAST_NUMBER = Write(
     """

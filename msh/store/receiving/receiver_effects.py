@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from msh.models import SignalKind
+from msh.models import InboundState, SignalKind
 from msh.protocol import effects as do
 from msh.protocol import receiver
 from msh.protocol.message import Header, PartialHeader, Payload, ReceivedMessage
@@ -27,12 +27,13 @@ def calls_of(  # noqa: PLR0911  one for each effect
     event = (pair.partner_id, pair.now, header.message_id)
     match effect:
         case do.Accept():
-            return [
-                message_sql.INSERT(
-                    **_message(pair, effect, message), **payload_columns(message.payloads)
-                ),
-                history_call(*event, "MessageArrived", _number(effect), to_state="accepted"),
-            ]
+            columns = message_columns(message) | {
+                "link_id": pair.link_id,
+                "agreement_id": pair.agreement_id,
+                "received_at": pair.now,
+            }
+            of_pair = {"epoch": effect.epoch, "sequence_number": effect.sequence_number}
+            return store_calls(pair.partner_id, columns | of_pair, message.payloads)
         case do.SendOn():
             return [mark_for_forwarding(pair.link_id, header.message_id, effect.withheld)]
         case do.QueueAck():
@@ -67,18 +68,42 @@ def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> L
     )
 
 
-def _message(pair: Pair, effect: do.Accept, message: ReceivedMessage) -> Mapping[str, object]:
-    return {
-        **message_columns(message),
-        "link_id": pair.link_id,
-        "agreement_id": pair.agreement_id,
-        "epoch": effect.epoch,
-        "sequence_number": effect.sequence_number,
-        "received_at": pair.now,
-    }
+_NO_VALUES: Mapping[str, object] = {
+    "state": InboundState.ACCEPTED.value,
+    "epoch": None,
+    "sequence_number": None,
+    "ordered_in_id": None,
+    "order_number": None,
+    "from_role": "",
+    "to_role": "",
+    "service_type": "",
+}
+"""Of columns that only some messages have."""
 
 
-def message_columns(message: ReceivedMessage) -> Mapping[str, object]:
+def store_calls(
+    partner_id: int, columns: Mapping[str, object], payloads: Sequence[Payload]
+) -> list[Call[object]]:
+    """A message is stored with its payloads, and its history begins."""
+    row = {**_NO_VALUES, **columns}
+    number = row["sequence_number"] if row["order_number"] is None else row["order_number"]
+    return [
+        message_sql.INSERT(**row, **payload_columns(payloads)),
+        history.insert(
+            HistoryRow(
+                partner_id,
+                "in",
+                "MessageArrived",
+                str(row["message_id"]),
+                to_state=str(row["state"]),
+                detail="" if number is None else f"number {number}",
+                at=row["received_at"],
+            )
+        ),
+    ]
+
+
+def message_columns(message: ReceivedMessage) -> dict[str, object]:
     """What the message itself says."""
     header = message.header
     return {
@@ -114,10 +139,6 @@ def payload_columns(payloads: Sequence[Payload]) -> Mapping[str, object]:
         "descriptions": [payload.description for payload in payloads],
         "contents": [payload.content for payload in payloads],
     }
-
-
-def _number(effect: do.Accept) -> str:
-    return "" if effect.sequence_number is None else f"number {effect.sequence_number}"
 
 
 def _ack_call(pair: Pair, header: Header) -> Call[None]:

@@ -10,6 +10,7 @@ from .message_sql import (
     ONE_PAYLOAD,
     PAYLOADS,
     Accepted,
+    insert_message,
     message_arrived,
 )
 
@@ -40,6 +41,16 @@ AGREEMENT_UNCHANGED = f"""
 # by has to write the row nevertheless (docs/decisions/2026-11-21-at-once.md), or the guard here has
 # to name it (docs/decisions/2026-11-23-one-statement.md).
 def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
+    stored = insert_message(
+        payloads,
+        source="FROM link",
+        link_id="id",
+        agreement_id="%(agreement_id)s",
+        state="'accepted'",
+        epoch="%(epoch)s",
+        sequence_number="%(sequence_number)s",
+        received_at="statement_timestamp()",
+    )
     return Statement(
         f"""
     WITH link AS (
@@ -50,21 +61,7 @@ def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
         WHERE id = %(link_id)s AND xmin = %(version)s
           AND {PARTNER_IN_VERSION} AND {AGREEMENT_UNCHANGED}
         RETURNING id, xmin::text AS version),
-    message AS (
-        INSERT INTO msh_inboundmessage
-            (link_id, agreement_id, message_id, semantics, state, epoch, sequence_number,
-             conversation_id, service_interface, action, ref_to_message_id, sent_at, received_at,
-             content_digest, header)
-        SELECT id, %(agreement_id)s, %(message_id)s, %(semantics)s, 'accepted', %(epoch)s,
-               %(sequence_number)s, %(conversation_id)s, %(service_interface)s, %(action)s,
-               %(ref_to_message_id)s, %(sent_at)s, statement_timestamp(), %(content_digest)s,
-               %(header)s
-        FROM link
-        RETURNING id),
-    parts AS (
-        INSERT INTO msh_inboundpayload
-            (message_id, position, content_type, content_id, label, description, content)
-        {payloads}),
+    {stored},
     entry AS (
         {message_arrived("%(detail)s")} FROM link),
     signal AS (

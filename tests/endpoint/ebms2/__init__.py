@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundMessage, Signal
 from partners.models import Agreement, Partner
 from tests.peer.ebms2 import Envelope, Outgoing, message
@@ -25,7 +26,7 @@ def kept_refusal(name: str = "clinic") -> Signal:
     cpa = agree(partner, tpa_id=f"cpa-{name}").tpa_id
     over = "2020-01-01T00:00:00Z"
     out = message(message_id=f"late@{name}", cpa_id=cpa, time_to_live=over)
-    assert receive(partner, out.content_type, out.body).reason
+    assert receive(partner, Incoming(out.content_type, out.body)).reason
     return Signal.objects.get(link__partner=partner)
 
 

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import Model
 
 from msh.flows.receiving import ebms2 as receiving
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundLink, InboundMessage, Signal
 from msh.store.receiving import ebms2_fast_path
 from msh.store.receiving.ebms2_sql import KnownRow
@@ -48,7 +49,7 @@ def statements(out: Outgoing, status: int | None) -> int:
     answered: list[int | None] = []
 
     def take() -> None:
-        answer = receiving.receive_fast_path(partner, out.content_type, out.body)
+        answer = receiving.receive_fast_path(partner, Incoming(out.content_type, out.body))
         answered.append(answer.status if answer else None)
 
     count = len(statements_of(take))
@@ -133,7 +134,7 @@ def test_limits_of_the_partner_count(ebms2: Partner) -> None:
 def test_signal_of_a_partner_that_has_changed_is_not_taken(ebms2: Partner) -> None:
     partner, ack = found(), acknowledgment("m1")
     Partner.objects.filter(pk=ebms2.pk).update(allowed_networks="192.0.2.0/24")
-    assert receiving.receive_fast_path(partner, ack.content_type, ack.body) is None
+    assert receiving.receive_fast_path(partner, Incoming(ack.content_type, ack.body)) is None
 
 
 @pytest.mark.requirement("EB-191")
@@ -150,7 +151,7 @@ def test_partner_that_has_changed_is_found_anew(send: Send, ebms2: Partner) -> N
 @pytest.mark.requirement("EB-113")
 def test_copy_that_comes_while_the_first_is_stored_is_left_to_the_path_with_a_lock() -> None:
     out, partner = message(), found()
-    take = partial(receiving.receive_fast_path, partner, out.content_type, out.body)
+    take = partial(receiving.receive_fast_path, partner, Incoming(out.content_type, out.body))
 
     assert meet(take, take) is None
 

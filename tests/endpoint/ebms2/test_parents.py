@@ -8,6 +8,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from msh.flows.receiving import ebms2 as receiving
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundMessage, Signal
 from msh.store.receiving import ebms2
 from msh.store.receiving.senders import find_sender
@@ -24,12 +25,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def remembered(partner: Partner) -> None:
     out = message()
-    assert receiving.receive_fast_path(partner, out.content_type, out.body)
+    assert receiving.receive_fast_path(partner, Incoming(out.content_type, out.body))
 
 
 def locked(partner: Partner) -> None:
     out = message()
-    receiving.receive(partner, out.content_type, out.body)
+    receiving.receive(partner, Incoming(out.content_type, out.body))
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_deletion_of_a_link_waits_for_an_answer(
     out = ping()
     with another() as other:
         with transaction.atomic():
-            receiving.receive(partner, out.content_type, out.body)
+            receiving.receive(partner, Incoming(out.content_type, out.body))
             deletion = thread.submit(remove, other, "msh_inboundlink", partner)
             wait_until(waits_for_a_lock, what="the deletion, for the Pong")
         with pytest.raises(psycopg.errors.ForeignKeyViolation, match="has signals"):

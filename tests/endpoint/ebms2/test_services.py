@@ -7,6 +7,7 @@ from django.db.models import Sum
 
 from msh.allowance import questions
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import History, InboundMessage, Signal
 from partners.models import Credential, Partner, digest_of
 from tests.endpoint.ebms2 import Send, agree, answers, assert_fault
@@ -146,7 +147,7 @@ def test_one_that_asks_too_often_is_not_answered(
     questions.spend(ebms2.pk, time.monotonic() + 3600)
 
     for out in (ping(), ping(extra=SYNC_REPLY)):
-        assert receive(ebms2, out.content_type, out.body).status == 204
+        assert receive(ebms2, Incoming(out.content_type, out.body)).status == 204
 
     assert not Signal.objects.exists()
     assert History.objects.get().event == "PingNotAnswered"

@@ -6,6 +6,7 @@ from io import StringIO
 from django.core.management import call_command
 
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundConversation, Incident
 from msh.store.history import Actor
 from partners.models import Agreement
@@ -27,7 +28,7 @@ def take(agreement: Agreement, *numbers: int, conversation: str = "talk", name: 
             cpa_id=agreement.tpa_id,
             extra=message_order(number, "Continue" if number else "Reset"),
         )
-        answer = receive(agreement.partner, out.content_type, out.body)
+        answer = receive(agreement.partner, Incoming(out.content_type, out.body))
         assert (answer.status, answer.reason) == (204, "")
 
 

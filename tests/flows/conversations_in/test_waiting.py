@@ -10,6 +10,7 @@ from django.utils import timezone
 from msh.flows.delivery import feed
 from msh.flows.operations.prune import prune_all
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import (
     Consumer,
     ConsumerKind,
@@ -87,7 +88,7 @@ def test_what_is_held_counts_for_the_limits_of_the_partner(agreement: Agreement)
     take(agreement, 0, 2)
     out = message(message_id="beyond", extra=message_order(3), conversation_id="talk")
 
-    assert receive(agreement.partner, out.content_type, out.body).status == 503
+    assert receive(agreement.partner, Incoming(out.content_type, out.body)).status == 503
     take(agreement, 1)  # for the number that lacks there is room
     assert delivered() == ["talk-0", "talk-1", "talk-2"]
 

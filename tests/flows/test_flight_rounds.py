@@ -1,6 +1,7 @@
 """Rounds of the sending loop with flights: wake-ups, polls, errors that stop only one message."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Flight, InboundLink, InboundMessage, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.flights.flights import Flights
 from msh.store.sending import polling as lane_polling
 from msh.transport.carrier import Finished
 from tests.peer.ebms2 import message
@@ -160,20 +162,20 @@ def test_an_outcome_is_counted_once_though_the_next_one_finds_no_database(
     loop.round(EVERYTHING)
     for job in carrier_of(loop).take():
         loop.take(Finished(job, SILENT))
-    record_one, calls = flight_round._record_one, 0
+    record, calls = fly.record, 0
 
-    def lost_at_the_second(ended: fly.Ended) -> None:
+    def lost_at_the_second(flights: Flights, ended: Iterable[fly.Ended]) -> None:
         nonlocal calls
         calls += 1
         if calls == 2:
             raise OperationalError("the connection is lost")
-        record_one(ended)
+        record(flights, ended)
 
     def locked(*_: object, **__: object) -> None:
         raise OperationalError from LockNotAvailable()
 
     with monkeypatch.context() as patch:
-        patch.setattr(flight_round, "_record_one", lost_at_the_second)
+        patch.setattr(fly, "record", lost_at_the_second)
         patch.setattr(flight_round, "round_of", locked)
         with pytest.raises(OperationalError):
             loop.round(NOTHING)

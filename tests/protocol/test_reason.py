@@ -4,7 +4,7 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
-from msh.protocol.reason import Reason, of_refusal
+from msh.protocol.reason import Reason, deciding, of_refusal, of_words
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink, step
 
 
@@ -66,3 +66,40 @@ def test_each_refusal_of_our_own_receiver_is_understood(
     _, effects = step(ReceivingLink(last), MessageArrived("m", number, known))
     (error,) = (one for one in effects if isinstance(one, do.QueueError))
     assert of_refusal(error.description) is reason
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SecurityFailure: us: not permitted",
+        "sender us is unknown",
+        "The Sender\nurn:us is not authorised here",
+    ],
+)
+def test_a_partner_that_does_not_let_us_send_says_so_in_its_words(said: str) -> None:
+    assert of_words(said) is of_refusal(said) is Reason.SENDER
+
+
+@pytest.mark.parametrize(
+    "said", ["", "token expired", "the sender was permitted, the part was not"]
+)
+def test_other_words_say_no_more_than_their_status(said: str) -> None:
+    assert of_words(said) is Reason.NONE
+    assert of_refusal(said) is Reason.NOT_ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("named", "answered", "reason"),
+    [
+        (Reason.NUMBERS, Reason.SERVER_ERROR, Reason.NUMBERS),
+        (Reason.SENDER, Reason.NO_ACKNOWLEDGEMENT, Reason.SENDER),
+        (Reason.CREDENTIALS, Reason.TLS, Reason.TLS),
+        (Reason.CREDENTIALS, Reason.NONE, Reason.CREDENTIALS),
+        (Reason.CREDENTIALS, Reason.OTHER, Reason.CREDENTIALS),
+        (Reason.NONE, Reason.TLS, Reason.TLS),
+    ],
+)
+def test_what_an_error_names_decides_over_the_answer_to_the_last_copy(
+    named: Reason, answered: Reason, reason: Reason
+) -> None:
+    assert deciding(named, answered) is reason

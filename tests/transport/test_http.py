@@ -345,6 +345,9 @@ def test_retry_after_comes_with_the_result(transmit: Transmit, peer: Peer) -> No
         (204, "MessageId m was accepted before with other content", Reason.NOT_ACCEPTED),
         (200, "number 22 came, 13 to 21 missing: expected 13", Reason.NO_ACKNOWLEDGEMENT),
         (403, "number 22 came, 13 to 21 missing: expected 13", Reason.CREDENTIALS),
+        (403, "sender us is unknown here", Reason.SENDER),
+        (204, "sender us is unknown here", Reason.SENDER),
+        (502, "sender us is unknown here", Reason.GATEWAY),
     ],
 )
 def test_a_refusal_of_a_message_that_was_carried_is_read_when_it_arrives(

@@ -307,7 +307,7 @@ def test_advice_on_a_refused_sender_says_what_to_tell_the_partner(operator: Clie
     assert f"{ours} in its answer is our party." in text
     assert "Ask the partner what is wrong" not in text
 
-    refused = silent_world(403, "403 sender unknown to tpa-1")
+    refused = silent_world(403, "403 sender unknown to tpa-1", Reason.SENDER)
     text = page_of(operator, refused).context["advice"].text
     assert "permit our party" in text
     assert "tpa-1 in its answer is the agreement." in text

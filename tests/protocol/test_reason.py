@@ -80,9 +80,7 @@ def test_a_partner_that_does_not_let_us_send_says_so_in_its_words(said: str) -> 
     assert of_words(said) is of_refusal(said) is Reason.SENDER
 
 
-@pytest.mark.parametrize(
-    "said", ["", "token expired", "the sender was permitted, the part was not"]
-)
+@pytest.mark.parametrize("said", ["", "token expired", "sender was taken, the part was not"])
 def test_other_words_say_no_more_than_their_status(said: str) -> None:
     assert of_words(said) is Reason.NONE
     assert of_refusal(said) is Reason.NOT_ACCEPTED

@@ -4,13 +4,20 @@ so on.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from msh.protocol import flight, receiver, sender
+from msh.protocol import delivery, flight, receiver, sender
+from msh.protocol.delivery import events as on
+from msh.protocol.delivery.events import DeliveryEvent
+from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import conversation, gate, numbering
+from msh.protocol.kinds import DeliveryState, OnFailure
 from msh.protocol.receiver import Known
 from msh.protocol.table import Cell
 
@@ -34,20 +41,66 @@ def numbering_diagram() -> str:
 
 
 def _diagram(table: Mapping[Any, Mapping[type, Cell[Any] | None]]) -> str:
-    """A mermaid state diagram: every arrow that leaves its state, with the events that take it.
-    The first state is where it begins."""
-    arrows = [
-        f"    {state} --> {target}: {', '.join(events)}"
-        for state in table
-        for target in table
-        if target is not state and (events := _events(table[state], target))
-    ]
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(table))}", *arrows, "```"]
-    return "\n".join(lines)
+    """Every arrow that leaves its state, with the events that take it."""
+    return _drawn(
+        {state: {target: _events(table[state], target) for target in table} for state in table}
+    )
 
 
 def _events(row: Mapping[type, Cell[Any] | None], target: StrEnum) -> list[str]:
     return [event.__name__ for event, cell in row.items() if cell and target in cell.targets]
+
+
+def _drawn(arrows: Mapping[Any, Mapping[Any, Sequence[str]]]) -> str:
+    """A mermaid state diagram, which begins with the first state. Arrows that return to their own
+    state are left out."""
+    lines = [
+        f"    {state} --> {target}: {', '.join(events)}"
+        for state, targets in arrows.items()
+        for target, events in targets.items()
+        if target is not state and events
+    ]
+    start = f"    [*] --> {next(iter(arrows))}"
+    return "\n".join(["```mermaid", "stateDiagram-v2", start, *lines, "```"])
+
+
+_HAPPENS: tuple[DeliveryEvent, ...] = (
+    on.DeliveryPolled(),
+    on.AttemptSucceeded(1),
+    on.AttemptRejected(1, ""),
+    on.AttemptFailed(1, ""),
+    on.OutcomeLost(1, ""),
+    on.OutcomeKept(),
+    *(on.ResolverAnswered(1, verdict) for verdict in on.ResolverVerdict),
+    on.RunAgainRequested(),
+    on.CompletionMarked(),
+    on.RejectionMarked(),
+    on.ParkRequested(),
+    on.ResolverRequested(),
+)
+_POLICIES = [
+    on.Policy(doubtful, 60, attempts, 60, on_failure, has_resolver)
+    for doubtful in (False, True)
+    for attempts in (1, 9)  # spent, or not
+    for on_failure in OnFailure
+    for has_resolver in (False, True)
+]
+_NOW = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def delivery_diagram() -> str:
+    """Its cells do not say where they lead: each event is tried in each state, by every policy."""
+    arrows: dict[Any, dict[Any, list[str]]] = {
+        one: {to: [] for to in DeliveryState} for one in DeliveryState
+    }
+    for state, policy, event in product(DeliveryState, _POLICIES, _HAPPENS):
+        with suppress(IllegalTransition):
+            before = on.Delivery(state, 1, due=_NOW)
+            after, _ = delivery.step(before, event, policy, now=_NOW)
+            events = arrows[state][after.state]
+            if type(event).__name__ not in events:
+                events.append(type(event).__name__)
+    return _drawn(arrows)
 
 
 def receiver_table() -> str:
@@ -72,6 +125,15 @@ def _number_table(
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "ARCHITECTURE.md": {"sender": sender_diagram, "receiver": receiver_table},
+    "docs/states.md": {
+        "sender": sender_diagram,
+        "receiver": receiver_table,
+        "flight": flight_diagram,
+        "gate": gate_diagram,
+        "numbering": numbering_diagram,
+        "conversation": conversation_table,
+        "delivery": delivery_diagram,
+    },
     "docs/ebms2-flight.md": {
         "flight": flight_diagram,
         "gate": gate_diagram,
@@ -108,8 +170,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m tools.diagram [--write]\n")
         return 2
     else:
-        drawn = (draw() for drawings in PAGES.values() for draw in drawings.values())
-        sys.stdout.write("\n\n".join(drawn) + "\n")
+        every = dict.fromkeys(draw for drawings in PAGES.values() for draw in drawings.values())
+        sys.stdout.write("\n\n".join(draw() for draw in every) + "\n")
     return 0
 
 

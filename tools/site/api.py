@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 
-from tools.site.reference import table
+from tools.site.markdown import table
 
 _HEAD = """\
 # API

@@ -6,7 +6,7 @@ from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.ebms.vocabulary import ErrorCode as Ebms2Code
 from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode
-from tools.site.reference import table
+from tools.site.markdown import table
 
 _HEAD = """\
 # Codes and causes

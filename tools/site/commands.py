@@ -4,7 +4,7 @@ from argparse import SUPPRESS, Action, ArgumentParser
 
 from django.core.management import BaseCommand, get_commands, load_command_class
 
-from tools.site.reference import table
+from tools.site.markdown import table
 
 _GROUPS = {
     "msh.standalone": "Set up and run",

@@ -12,7 +12,7 @@ from msh import health, metrics
 from msh.protocol.attempt import AttemptOutcome
 from msh.store import server
 from msh.store.operations import monitoring
-from tools.site.reference import table
+from tools.site.markdown import table
 
 _HEAD = """\
 # Metrics

@@ -1,9 +1,9 @@
-"""The pages of the reference, from the code itself: commands, API, metrics, codes and causes."""
+"""The pages of the reference, from the code itself: commands, API, metrics, codes and causes,
+tables."""
 
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 _ENOUGH = {
     "SECRET_KEY": "only for the documentation",
@@ -20,7 +20,7 @@ def pages() -> dict[str, str]:
     import django  # noqa: PLC0415  after its settings
 
     django.setup()
-    from tools.site import api, codes, commands, metrics  # noqa: PLC0415  need Django
+    from tools.site import api, codes, commands, metrics, tables  # noqa: PLC0415  need Django
 
     schema = api.schema()
     made: dict[str, Callable[[], str]] = {
@@ -28,16 +28,7 @@ def pages() -> dict[str, str]:
         "reference/api.md": lambda: api.page(schema),
         "reference/metrics.md": metrics.page,
         "reference/codes.md": codes.page,
+        "reference/tables.md": tables.page,
         "reference/openapi.json": lambda: json.dumps(schema, indent=1, default=str),
     }
     return {path: make() for path, make in made.items()}
-
-
-def table(columns: list[str], rows: list[list[Any]]) -> str:
-    """A table of Markdown. Cells may hold anything: line ends and bars are kept apart from it."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")

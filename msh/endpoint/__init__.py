@@ -32,7 +32,7 @@ from msh.wire.dialect import dialect_of
 from msh.wire.mail import is_package
 from partners.models import Partner
 
-from . import usual
+from . import fast_path
 from .answers import answered, compose, later
 from .authentication import NotAdmitted, PartnerAuthentication
 
@@ -231,7 +231,7 @@ class EndpointApplication:
         plans.plan_for_hot_path()
         if tracing.recorder is not None:
             start_response = tracing.recorder.watch(start_response)
-        answer = usual.take(environ)
+        answer = fast_path.take(environ)
         if answer is None:
             return self._answer(self._endpoint, environ, start_response)
         if answer != _TAKEN:
@@ -290,7 +290,7 @@ def _receive_from_network(
 
 def _incoming(environ: "WSGIEnvironment") -> Incoming:
     """What the fast path has read, if it has."""
-    found: Incoming | None = environ.get(usual.INCOMING)
+    found: Incoming | None = environ.get(fast_path.INCOMING)
     if found is not None:
         return found
     content_type = environ.get("CONTENT_TYPE", "")

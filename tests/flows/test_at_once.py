@@ -28,9 +28,9 @@ from msh.models import (
 )
 from msh.protocol.events import AckReceived
 from msh.protocol.message import Payload
-from msh.store.receiving import messages, usual
+from msh.store.receiving import fast_path, messages
+from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.senders import find_sender
-from msh.store.receiving.usual import accept_if_usual
 from msh.store.sending.acked import AckedLink
 from msh.transport.job import Job
 from partners.models import Credential, OwnIdentity, Partner, digest_of
@@ -145,18 +145,18 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
 ) -> None:
     job = next_job(world)
     partner = known(world.here.name)
-    accept = usual._accept
+    accept = fast_path._accept
 
     def change_first(*given: Any) -> Any:
         elsewhere(world.here.inbound_link.save)
         return accept(*given)
 
-    monkeypatch.setattr(usual, "_accept", change_first)
+    monkeypatch.setattr(fast_path, "_accept", change_first)
     before = counts()
-    assert not accept_if_usual(partner, wire.parse(job.content_type, job.body))
+    assert not accept_at_once(partner, wire.parse(job.content_type, job.body))
     assert counts() == before
     monkeypatch.undo()
-    assert accept_if_usual(partner, wire.parse(job.content_type, job.body))
+    assert accept_at_once(partner, wire.parse(job.content_type, job.body))
 
 
 def test_a_pair_that_was_written_together_with_another_is_written_alone(world: World) -> None:
@@ -166,7 +166,7 @@ def test_a_pair_that_was_written_together_with_another_is_written_alone(world: W
     others = InboundLink.objects.exclude(partner=world.here)
     before = list(others.values())
     job = next_job(world)
-    assert accept_if_usual(known(world.here.name), wire.parse(job.content_type, job.body))
+    assert accept_at_once(known(world.here.name), wire.parse(job.content_type, job.body))
     assert list(others.values()) == before != []
 
 
@@ -252,7 +252,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
         if point is CrashPoint.RECEIVE_AFTER_COMMIT:
             raise DiedError
 
-    for module in (messages, usual):
+    for module in (messages, fast_path):
         monkeypatch.setattr(module, "reach", die)
     with pytest.raises(DiedError):
         take(partner, Incoming(job.content_type, job.body))

@@ -17,7 +17,7 @@ from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.message import Payload
 from msh.store import remembered
-from msh.store.receiving import usual
+from msh.store.receiving import fast_path
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
@@ -78,11 +78,11 @@ def test_the_next_message_is_accepted_in_one_statement(world: World, payloads: i
 
 def test_what_another_process_accepted_costs_no_statement_that_fails(world: World) -> None:
     partner, work = found(world), Work()
-    link, agreement = usual._links.copy(), usual._agreements.copy()
+    link, agreement = fast_path._links.copy(), fast_path._agreements.copy()
     assert take(partner, next_job(world))
     world.settle()
-    usual._links.update(link)
-    usual._agreements.update(agreement)
+    fast_path._links.update(link)
+    fast_path._agreements.update(agreement)
     job = next_job(world)
 
     with work.of("receive"):
@@ -99,12 +99,15 @@ def test_every_column_of_what_was_read_is_proven(world: World, table: type[Model
     """Whatever is written of these rows, nothing is accepted by what was remembered before."""
     partner, job = found(world), next_job(world)
     message = wire.parse(job.content_type, job.body)
-    link, agreement = usual._links[partner.pk], usual._agreements[usual._asked(partner.pk, message)]
+    link, agreement = (
+        fast_path._links[partner.pk],
+        fast_path._agreements[fast_path._asked(partner.pk, message)],
+    )
     before = counts()
     for column in (f'"{field.column}"' for field in table._meta.concrete_fields):
         with connection.cursor() as cursor:
             cursor.execute(f"UPDATE {table._meta.db_table} SET {column} = {column}")
-        assert usual._accept(partner, message, link, agreement) is None, column
+        assert fast_path._accept(partner, message, link, agreement) is None, column
     assert counts() == before
 
 
@@ -230,12 +233,12 @@ def test_a_partner_may_have_several_agreements(world: World) -> None:
 
 def test_nothing_is_remembered_with_a_new_session(world: World) -> None:
     """It may be one with a database that was restored."""
-    assert usual._links
-    assert usual._agreements
+    assert fast_path._links
+    assert fast_path._agreements
     connection.close()
     world.received()
-    assert not usual._links
-    assert not usual._agreements
+    assert not fast_path._links
+    assert not fast_path._agreements
 
 
 def test_not_more_is_remembered_than_a_process_has_room_for(
@@ -247,7 +250,7 @@ def test_not_more_is_remembered_than_a_process_has_room_for(
         for _ in range(3):
             one.submit()
             one.settle()
-    assert len(usual._links) == len(usual._agreements) == 1
+    assert len(fast_path._links) == len(fast_path._agreements) == 1
 
 
 def test_nothing_is_remembered_of_a_server_that_was_restarted(world: World) -> None:

@@ -88,7 +88,7 @@ def test_both_ways_leave_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fast_path, "merge", lambda calls: calls)
     monkeypatch.setattr(fast_path, "if_unchanged", lambda calls, *proof: None)
-    monkeypatch.setattr(receive, "accept_if_usual", lambda partner, message: None)
+    monkeypatch.setattr(receive, "accept_at_once", lambda partner, message: None)
     slow = rows_of_an_exchange()
 
     for table in TABLES:

@@ -24,7 +24,7 @@ from msh.protocol.ebms.vocabulary import FaultCode, Stage
 from msh.protocol.errors import RefusedTooOften
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
-from msh.store.receiving.ebms2_fast_path import accept_if_usual, find_usual
+from msh.store.receiving.ebms2_fast_path import accept_at_once, find_agreement
 from msh.store.receiving.ebms2_services import answer_question
 from msh.store.receiving.refusals import count_unanswered, note, note_refused, refuse_answer
 from msh.wire.dialect import answer_of, fault
@@ -83,9 +83,9 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
     header = received.message.header
     _trace(partner, received.message)
     if header.kind.is_signal:
-        found = find_usual(partner, header)
+        found = find_agreement(partner, header)
         return None if found is None else _heard(found, _take_signal(found, received))
-    taken = accept_if_usual(partner, received)
+    taken = accept_at_once(partner, received)
     if taken is None:
         return None
     if isinstance(taken, Attribution):

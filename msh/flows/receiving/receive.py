@@ -29,9 +29,9 @@ from msh.protocol.message import Header, ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
+from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.messages import note_unexpected, queue_error, receive_message
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
-from msh.store.receiving.usual import accept_if_usual
 from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
@@ -69,7 +69,7 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
     _trace(partner, header)
     match header.message_type:
         case MessageType.NORMAL:
-            if header.reliable and (accepted := accept_if_usual(partner, message)):
+            if header.reliable and (accepted := accept_at_once(partner, message)):
                 deliver = [WakeUp.DELIVER] if accepted.pushes else []
                 wake_up(*deliver, signals=[accepted.signal_id])
                 return Answer(TAKEN)

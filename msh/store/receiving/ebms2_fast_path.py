@@ -88,7 +88,7 @@ class _Accepted(Accepted):
 def _accept(payloads: str) -> Statement[_Accepted]:
     stored = message_sql.insert_message(
         payloads,
-        source="FROM usual",
+        source="FROM proven",
         link_id=LINK_THAT_STAYS,
         agreement_id=message_sql.AGREEMENT_THAT_STAYS,
         state="'accepted'",
@@ -99,7 +99,7 @@ def _accept(payloads: str) -> Statement[_Accepted]:
     )
     return Statement(
         f"""
-    WITH usual AS (
+    WITH proven AS (
         SELECT WHERE {PARTNER_IN_VERSION}
           AND EXISTS (SELECT {message_sql.AGREEMENT_IN_VERSION})
           AND NOT EXISTS (
@@ -111,7 +111,7 @@ def _accept(payloads: str) -> Statement[_Accepted]:
                 AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL)),
     {stored},
     entry AS (
-        {message_sql.message_arrived()} FROM usual),
+        {message_sql.message_arrived()} FROM proven),
     signal AS (
         INSERT INTO msh_signal
             (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
@@ -166,7 +166,7 @@ _agreements: Remembered[tuple[int, str], _Agreement] = Remembered()
 """By partner and CPAId."""
 
 
-def find_usual(partner: Partner, header: MessageHeader) -> Attribution | None:
+def find_agreement(partner: Partner, header: MessageHeader) -> Attribution | None:
     """The agreement of a partner that may only be remembered. None if the partner is not as it was
     found, or there is no such agreement."""
     read = _read(partner, header)
@@ -200,7 +200,7 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_if_usual(partner: Partner, received: ReceivedMessage) -> _Accepted | Attribution | None:
+def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | Attribution | None:
     """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
     has to be read. With nothing done, if there is anything else to it, the agreement for
     `receive_message`, which takes the lock; None if nobody knows whose it is."""

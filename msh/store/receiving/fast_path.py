@@ -1,5 +1,5 @@
-"""What comes nearly always: the next message of a pair, taken without a lock, and without reading
-what this process knows already.
+"""Fast path: the next message of a pair is taken without a lock, and without reading what this
+process has cached.
 
 What it remembers counts only together with the statement that finds it unchanged.
 """
@@ -19,7 +19,7 @@ from msh.store.engine import Call, run
 from msh.store.remembered import Remembered
 from partners.models import Partner
 
-from . import usual_sql
+from . import fast_path_sql
 from .message_sql import Accepted, InboundRow
 from .messages import postponed
 from .pairs import horizon_of, load_pair, pair_of
@@ -55,7 +55,7 @@ _links: Remembered[int, _Link] = Remembered()
 _agreements: Remembered[_Asked, _Agreement] = Remembered()
 
 
-def accept_if_usual(partner: Partner, message: ReceivedMessage) -> Accepted | None:
+def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
     """The fast path: take the next message of a pair without a lock, in one statement or two.
 
     1. Unless it is remembered and has this message for its next: read the link with its version,
@@ -127,9 +127,11 @@ def _call(
     link: _Link,
     after: ReceivingLink,
     agreement: _Agreement,
-) -> Call[usual_sql.AcceptedInVersion]:
+) -> Call[fast_path_sql.AcceptedInVersion]:
     one = len(message.payloads) == 1
-    statement = usual_sql.ACCEPT_IF_UNCHANGED if one else usual_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
+    statement = (
+        fast_path_sql.ACCEPT_IF_UNCHANGED if one else fast_path_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
+    )
     return statement(
         **message_columns(message),
         **(one_payload if one else payload_columns)(message.payloads),

@@ -12,7 +12,7 @@ from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
 from msh.flows.receiving.incoming import Incoming
 from msh.protocol.errors import RefusedTooOften, UnreadableTermsError
-from msh.store.receiving.senders import remembered_sender
+from msh.store.receiving.senders import cached_sender
 from partners.models import Partner
 
 from .authentication import on_a_connection_that_works
@@ -50,7 +50,7 @@ def take(environ: "WSGIEnvironment") -> Answer | None:
 def _partner(environ: "WSGIEnvironment") -> Partner | None:
     if environ["REQUEST_METHOD"] != "POST" or not _UNUSUAL.isdisjoint(environ):
         return None
-    partner = remembered_sender(environ.get("HTTP_AUTHORIZATION", ""))
+    partner = cached_sender(environ.get("HTTP_AUTHORIZATION", ""))
     if partner is None or not partner.admits(environ.get("REMOTE_ADDR", "")):
         return None
     return partner

@@ -15,8 +15,8 @@ from django.db import Error as DatabaseError
 from msh.protocol.admission import Limits, Postponed, Usage, store_short
 from msh.protocol.receiver import ReceivingLink
 
+from .cache import Cache
 from .engine import Statement, run
-from .remembered import Remembered
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ _FIND_NUMBER = Statement(
     """,
     _Accepted,
 )
-_counted: Remembered[tuple[int, bool], _Counted] = Remembered()
+_counted: Cache[tuple[int, bool], _Counted] = Cache()
 _DATABASE_SIZE = Statement("SELECT pg_database_size(current_database()) AS bytes", _Size)
 
 _measured_at = 0.0
@@ -123,11 +123,11 @@ def usage_of(
         or _is_reached(limits, counted.waiting)
     ):
         counted = _Counted(time.monotonic(), _count_waiting(link_id, limits, held=held))
-        _counted.remember((link_id, held), counted)
+        _counted.put((link_id, held), counted)
     for key in ((link_id, False), (link_id, True)):
         if one := _counted.get(key):
             more = _Waiting(one.waiting.messages + 1, one.waiting.bytes + size)
-            _counted.remember(key, _Counted(one.at, more))
+            _counted.put(key, _Counted(one.at, more))
     return Usage(counted.waiting.messages, counted.waiting.bytes, reached_at)
 
 

@@ -19,10 +19,10 @@ from msh.api.framework.access import TokenAuthentication
 from msh.api.framework.view import ApiView
 from msh.store.receiving import refusals
 from msh.store.receiving.senders import (
+    cached_sender,
     find_sender,
     find_senders_by_network,
     is_known,
-    remembered_sender,
 )
 from msh.wire.dialect import dialect_by_network
 
@@ -65,31 +65,31 @@ def address_of(environ: Environ) -> Sender:
     return Sender(f"address {environ['REMOTE_ADDR']}")
 
 
-def remembered(environ: Environ) -> Sender | None:
-    """Who shows itself by what this process has seen before. Asks no database."""
+def cached(environ: Environ) -> Sender | None:
+    """The sender, if this process has authenticated it before. No database access."""
     shown = environ.get("HTTP_AUTHORIZATION")
     if not shown:
         return None
     path = environ["PATH_INFO"]
     if is_partner(path):
-        partner = remembered_sender(shown)
+        partner = cached_sender(shown)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             return of_partner(partner.pk)
     elif is_api(path):
-        token = TokenAuthentication.remembered(shown)
+        token = TokenAuthentication.cached(shown)
         if token is not None:
             return Sender(f"token {token}", known=True)
     return None
 
 
 def sender_of(environ: Environ) -> Sender:
-    return remembered(environ) or address_of(environ)
+    return cached(environ) or address_of(environ)
 
 
 def admit(environ: Environ, announced: int) -> Admission | None:
     """Who sends a body and how much is taken, if that is known without the database."""
     path = environ["PATH_INFO"]
-    sender = remembered(environ)
+    sender = cached(environ)
     if sender is not None:
         return Admission(sender, body_limit(path))
     if not is_partner(path) and not is_api(path) and announced <= UNKNOWN_BODY_LIMIT:

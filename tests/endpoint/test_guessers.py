@@ -13,6 +13,7 @@ from msh.api.framework import access
 from msh.api.framework.access import TokenAuthentication
 from msh.endpoint.authentication import PartnerAuthentication
 from msh.models import ApiToken
+from msh.store.cache import Cache
 from msh.store.receiving import senders
 from msh.web import senders as admission
 from partners.models import Partner, digest_of
@@ -24,8 +25,8 @@ ADDRESS = "192.0.2.7"
 
 @pytest.fixture(autouse=True)
 def _after_a_restart_beside_a_guesser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(senders, "_remembered", {})
-    monkeypatch.setattr(access, "_remembered", {})
+    monkeypatch.setattr(senders, "_cached", Cache())
+    monkeypatch.setattr(access, "_cached", Cache())
     senders.credentials.forget()
     access.tokens.forget()
     for _ in range(200):
@@ -52,7 +53,7 @@ def post(path: str, secret: str) -> Any:
 def test_a_partner_is_served(partner: Partner) -> None:
     request = post("/ebxml/", "a secret")
     assert PartnerAuthentication().authenticate(request) == (partner, None)
-    senders._remembered.clear()
+    senders._cached.clear()
     admitted = admission.find(request.environ)
     assert admitted is not None
     assert admitted.sender == admission.of_partner(partner.pk)
@@ -75,7 +76,7 @@ def test_an_application_is_served(django_user_model: Any) -> None:
     secret = token.generate()
     token.save()
     assert TokenAuthentication.find(f"Bearer {secret}") == token
-    access._remembered.clear()
+    access._cached.clear()
     assert TokenAuthentication().authenticate(post("/api/v1/", secret)) == (user, token)
     with pytest.raises(exceptions.Throttled):
         TokenAuthentication().authenticate(post("/api/v1/", "a guess"))

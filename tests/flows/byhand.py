@@ -15,7 +15,7 @@ from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, promised, sending_loop, transmit
 from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.store.receiving.senders import find_sender, remembered_sender
+from msh.store.receiving.senders import cached_sender, find_sender
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
@@ -141,7 +141,7 @@ def just_claimed() -> list[int]:
 def hand_over(job: Job, sender: Partner) -> receive.Answer:
     """The bytes of a job reach the other side, where `sender` is who they come from."""
     shown = f"Bearer {sender.name}"
-    known = remembered_sender(shown) or find_sender(shown)
+    known = cached_sender(shown) or find_sender(shown)
     assert known is not None
     answer = receive.receive_fast_path(known, Incoming(job.content_type, job.body))
     if answer is None:

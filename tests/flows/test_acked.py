@@ -18,8 +18,8 @@ from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending import promised
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
+from msh.store.cache import Cache
 from msh.store.receiving.senders import find_sender
-from msh.store.remembered import Remembered
 from msh.store.sending import acked
 from msh.store.sending.acked import AckedLink
 from partners.models import Agreement, Credential, OwnIdentity, Partner
@@ -79,7 +79,7 @@ def test_what_is_remembered_is_what_would_be_read() -> None:
             same = {"now": row.now, "terms": row.terms}
             assert replace(known.row, **same) == row
             assert known.copies == read._copies[:expected]
-            remembered = AckedLink.remembered(found(world), flying.message_id)
+            remembered = AckedLink.cached(found(world), flying.message_id)
             assert remembered is not None
             assert remembered.links.lane(world.there.pk) == read.links.lane(world.there.pk)
 
@@ -153,7 +153,7 @@ def test_every_row_that_was_read_is_proven(table: Any, monkeypatch: pytest.Monke
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE {table._meta.db_table} SET id = id")
     before = summary(world)
-    link = AckedLink.remembered(partner, ack["ref_to_message_id"])
+    link = AckedLink.cached(partner, ack["ref_to_message_id"])
     assert link is not None
     receive._try_to_acknowledge(partner, wire.parse(ack.content_type, ack.body).header, link)
     assert seen == [(False, False)]
@@ -243,7 +243,7 @@ def test_nothing_is_remembered_of_a_link_that_a_worker_has_to_look_at(
     assert world.there.pk not in acked._known
 
 
-class Forgetful(Remembered[Any, Any]):
+class Forgetful(Cache[Any, Any]):
     """Remembers nothing."""
 
     def remember(self, key: Any, value: Any) -> None:
@@ -278,7 +278,7 @@ def test_two_processes_and_one_that_remembers_nothing_leave_the_same(
                 byhand.poll()
         return summary(world)
 
-    by_memory = ended([Remembered(), Remembered()])
+    by_memory = ended([Cache(), Cache()])
     assert (False, True) in seen
     assert by_memory == ended([Forgetful(), Forgetful()])
 

@@ -16,7 +16,7 @@ from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.message import Payload
-from msh.store import remembered
+from msh.store import cache
 from msh.store.receiving import fast_path
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
@@ -244,7 +244,7 @@ def test_nothing_is_remembered_with_a_new_session(world: World) -> None:
 def test_not_more_is_remembered_than_a_process_has_room_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "REMEMBERED", 1)
+    monkeypatch.setattr(cache, "ENTRIES", 1)
     other = make_world()
     for one in (other, world, other):
         for _ in range(3):

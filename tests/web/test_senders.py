@@ -71,7 +71,7 @@ def test_a_token_is_forgotten_with_its_user() -> None:
     assert TokenAuthentication.find(shown) == token
     User.objects.update(is_active=False)
     assert TokenAuthentication.find(shown) is None
-    assert TokenAuthentication.remembered(shown) is None
+    assert TokenAuthentication.cached(shown) is None
 
 
 def test_logged_in_user_may_send_a_large_form(settings: Settings) -> None:

@@ -17,13 +17,12 @@ from rest_framework.views import APIView
 
 from msh.allowance import Known, guesses
 from msh.models import ApiToken, Scope
+from msh.store.cache import Cache
 from msh.store.compiled import Compiled
 from msh.store.operations.token_use import note_use
 from partners.models import digest_of
 
-REMEMBERED = 10_000
-"""Tokens that a process remembers at most."""
-_remembered: dict[str, int] = {}
+_cached: Cache[str, int] = Cache()
 
 
 tokens = Known(lambda: ApiToken.objects.values_list("sha256", flat=True))
@@ -33,10 +32,10 @@ class TokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer TOKEN`, or nothing: cookies of the console do not count here."""
 
     @staticmethod
-    def remembered(authorization: str) -> int | None:
+    def cached(authorization: str) -> int | None:
         """The key of the token that this process has seen last by this header, as it was then."""
         digest = _digest_shown(authorization)
-        return _remembered.get(digest) if digest else None
+        return _cached.get(digest) if digest else None
 
     @staticmethod
     def is_known(authorization: str) -> bool:
@@ -52,11 +51,9 @@ class TokenAuthentication(BaseAuthentication):
             return None
         token = _known(digest)
         if token is None or not token.user.is_active:
-            _remembered.pop(digest, None)
+            _cached.pop(digest, None)
             return None
-        if len(_remembered) >= REMEMBERED:
-            _remembered.clear()
-        _remembered[digest] = token.pk
+        _cached.put(digest, token.pk)
         return token
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:

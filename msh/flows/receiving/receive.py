@@ -55,7 +55,7 @@ EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
 
 def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
     """Take it in one statement or two if it is what comes nearly always: the next message of its
-    pair, or the Ack of the one in flight. `partner` may be one that is remembered.
+    pair, or the Ack of the one in flight. `partner` may be a cached one.
 
     None, with nothing done, for all else: then find the partner anew, and `receive`.
     """
@@ -191,10 +191,10 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
-    """By what is remembered; else twice, for the worker often writes at this very moment how the
+    """By what is cached; else twice, for the worker often writes at this very moment how the
     POST ended."""
-    remembered = AckedLink.remembered(partner, header.ref_to_message_id)
-    if remembered and _try_to_acknowledge(partner, header, remembered):
+    cached = AckedLink.cached(partner, header.ref_to_message_id)
+    if cached and _try_to_acknowledge(partner, header, cached):
         return True
     for _ in range(2):
         link = AckedLink.read(partner, header.ref_to_message_id)

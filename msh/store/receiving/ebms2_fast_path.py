@@ -11,9 +11,9 @@ from msh.protocol import effects as do
 from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.arrival import decide
 from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
+from msh.store.cache import Cache
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
-from msh.store.remembered import Remembered
 from msh.store.sending.signals import LINK_THAT_STAYS
 from partners.models import Partner
 
@@ -162,7 +162,7 @@ class _Agreement:
         return Attribution(partner, self.id, self.agreed, self.horizon, unreached)
 
 
-_agreements: Remembered[tuple[int, str], _Agreement] = Remembered()
+_agreements: Cache[tuple[int, str], _Agreement] = Cache()
 """By partner and CPAId."""
 
 
@@ -190,7 +190,7 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
         *(row.id, row.agreement_version, agreed_of(row), row.horizon, row.link_id, row.now, at),
         as_read=partner.as_read,
     )
-    _agreements.remember((partner.pk, header.cpa_id), agreement)
+    _agreements.put((partner.pk, header.cpa_id), agreement)
     return row, agreement
 
 

@@ -15,8 +15,8 @@ from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.message import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.store import capacity
+from msh.store.cache import Cache
 from msh.store.engine import Call, run
-from msh.store.remembered import Remembered
 from partners.models import Partner
 
 from . import fast_path_sql
@@ -51,8 +51,8 @@ class _Agreement:
     as_read: str
 
 
-_links: Remembered[int, _Link] = Remembered()
-_agreements: Remembered[_Asked, _Agreement] = Remembered()
+_links: Cache[int, _Link] = Cache()
+_agreements: Cache[_Asked, _Agreement] = Cache()
 
 
 def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
@@ -88,7 +88,7 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
     agreement = _agreement_of(rows[0], partner)
     if agreement is None or pair.known is not Known.NO or postponed(partner, pair, message):
         return None
-    _agreements.remember(asked, agreement)
+    _agreements.put(asked, agreement)
     link = _Link(pair.link_id, rows[0].version, pair.receiving, partner.as_read)
     return _accept(partner, message, link, agreement)
 
@@ -117,7 +117,7 @@ def _accept(
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
     if not done:
         return None
-    _links.remember(partner.pk, _Link(link.id, done[0].version, after, partner.as_read))
+    _links.put(partner.pk, _Link(link.id, done[0].version, after, partner.as_read))
     return done[0]
 
 

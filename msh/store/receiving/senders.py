@@ -9,16 +9,14 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
 
 from msh.allowance import Known
+from msh.store.cache import Cache
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
 from msh.wire.dialect import EBMS2, Dialect, dialect_by_network
 from partners.models import Partner
 from partners.models.credential import presented
 
-REMEMBERED = 10_000
-"""Partners that a process remembers at most."""
-
-_remembered: dict[tuple[str, str], Partner] = {}
+_cached: Cache[tuple[str, str], Partner] = Cache()
 
 _FOR_PEOPLE = {"contact", "phone", "notes"}
 _FIELDS = [
@@ -52,23 +50,21 @@ _CREDENTIALS = Statement("SELECT sha256 FROM partners_credential", _Digest)
 
 def find_sender(authorization: str) -> Partner | None:
     """The partner whose credential this header shows, with our default URI, by one indexed query.
-    Who is found is remembered."""
+    Who is found is cached."""
     shown = presented(authorization)
     if shown is None:
         return None
     kind, digest = shown
     (rows,) = run(_FIND(our_uri=settings.MSH_URI, digest=digest, kind=kind))
     if not rows:
-        _remembered.pop(shown, None)
+        _cached.pop(shown, None)
         return None
     (row,) = rows
     partner = Partner.from_db(DEFAULT_DB_ALIAS, _FIELDS, [row[name] for name in _FIELDS])
     partner.default_uri = row["default_uri"]
     partner.credential_id = row["credential_id"]
     partner.as_read = row["as_read"]
-    if len(_remembered) >= REMEMBERED:
-        _remembered.clear()
-    _remembered[shown] = partner
+    _cached.put(shown, partner)
     return partner
 
 
@@ -104,13 +100,13 @@ def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, .
     return tuple(one for one in known_by_network(dialect) if one.is_shown_by(address))
 
 
-def remembered_sender(authorization: str) -> Partner | None:
+def cached_sender(authorization: str) -> Partner | None:
     """The partner whom this process found last by this header, as it was then.
 
     It counts only together with a statement that finds its `as_read` unchanged.
     """
     shown = presented(authorization)
-    return _remembered.get(shown) if shown else None
+    return _cached.get(shown) if shown else None
 
 
 def find_sender_by_login(user: bytes, password: bytes) -> Partner | None:

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
 from msh.models.link import terms_of
+from msh.store.cache import Cache
 from msh.store.engine import run
-from msh.store.remembered import Remembered
 from partners.models import Partner
 
 from . import fast_path, link_sql, message_sql
@@ -42,7 +42,7 @@ class _Known(NamedTuple):
     asked_at: float
 
 
-_known: Remembered[int, _Known] = Remembered(share=0.1)
+_known: Cache[int, _Known] = Cache(share=0.1)
 
 
 @dataclass(slots=True)
@@ -60,8 +60,8 @@ class AckedLink:
     """`write` has found that something is not as it was any more: worth another try."""
 
     @classmethod
-    def remembered(cls, partner: Partner, message_id: str) -> Self | None:
-        """None unless this message is in flight by what is remembered, and another queued."""
+    def cached(cls, partner: Partner, message_id: str) -> Self | None:
+        """None unless this message is in flight by the cache, and another is queued."""
         known = _known.get(partner.pk)
         if known is None or known.row.message_id != message_id or not known.copies:
             return None
@@ -116,7 +116,7 @@ class AckedLink:
             return False
         if self.links.lane(key).promised:
             copies = list(_that_fit(self._copies[1:]))
-            _known.remember(key, _Known(self._row_after(written[0], copies), copies, asked_at))
+            _known.put(key, _Known(self._row_after(written[0], copies), copies, asked_at))
         return True
 
     def _proof(self) -> dict[str, object] | None:

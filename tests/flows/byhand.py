@@ -127,7 +127,7 @@ def _poll_claimed(budget: SendBudget) -> list[Job]:
 
 def hold_no_longer(loop: sending_loop.SendingLoop) -> None:
     """The time of what the loop holds is over."""
-    for outcomes in (loop._unrecorded, loop._settled):
+    for outcomes in (loop._unrecorded, loop._settled, loop._of_flights):
         outcomes.keep([one._replace(until=0.0) for one in outcomes.take(list(outcomes))])
 
 

@@ -188,7 +188,7 @@ def test_a_message_in_an_answer_waits_for_its_link(
     loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes once."""
-    monkeypatch.setattr(sending_loop, "LANDED_AGAIN", 0.0)
+    monkeypatch.setattr(sending_loop, "RECORD_AGAIN", 0.0)
     sky = make_sky()
     sent = sky.submit()
     loop.round(EVERYTHING)

@@ -121,7 +121,6 @@ def test_a_flight_that_somebody_holds_stops_one_round_briefly(
 def release_all(loop: SendingLoop) -> None:
     """The time is over for which the loop leaves alone what it could not have."""
     hold_no_longer(loop)
-    loop._landed_later = [(0.0, one) for _, one in loop._landed_later]
     loop._resting.clear()
 
 

@@ -48,6 +48,11 @@ class Outcomes:
         """They are to be recorded at once."""
         self._held += [Held(one, 0.0) for one in several]
 
+    def pop_due(self, now: float) -> list[Finished]:
+        due = [one.finished for one in self._held if one.until <= now]
+        self._held = [one for one in self._held if one.until > now]
+        return due
+
     def keep(self, several: Iterable[Held]) -> None:
         """For as long as they were held before."""
         self._held += several

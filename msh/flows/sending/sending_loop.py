@@ -23,7 +23,7 @@ from msh.flows.sending.acknowledge import SignalCopy
 from msh.flows.sending.fly import FlightCopy
 from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import answer_of_best_effort
-from msh.flows.sending.outcomes import Outcomes
+from msh.flows.sending.outcomes import Held, Outcomes
 from msh.flows.wake_up import WakeUp, take_names, wake_up_for
 from msh.flows.worker_loop import PAUSE, REST, WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -38,9 +38,9 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 LEASES_EVERY = 1.0  # seconds
-LANDED_AGAIN = 5.0
-"""Seconds after which a round looks again at what it could not record for an error, most likely of
-a lock: it has waited for that lock, and the others with it."""
+RECORD_AGAIN = 5.0
+"""Seconds until what could not be recorded for an error, most likely a lock timeout, is tried
+again: the round has waited for that lock, and everything else with it."""
 
 
 class SendingLoop(WorkerLoop):
@@ -57,10 +57,8 @@ class SendingLoop(WorkerLoop):
         self._promised = promised.UnderWay()
         self._settled = Outcomes()
         """Those of messages that are complete, not recorded yet."""
-        self._landed: list[Finished] = []
-        """Copies of flights whose POST has ended, not recorded yet."""
-        self._landed_later: list[tuple[float, Finished]] = []
-        """Those that could not be recorded; when to try again, by `time.monotonic`."""
+        self._of_flights = Outcomes()
+        """Those of copies of flights, not recorded yet."""
         self._has_flights = False
         """Whether the last poll of links saw any."""
         self._more = False
@@ -71,12 +69,12 @@ class SendingLoop(WorkerLoop):
 
     def take(self, event: Finished) -> bool:
         if isinstance(event.job.key, FlightCopy):
-            self._landed.append(event)
+            self._of_flights.add([event])
             return False
         if self._promised.lapses(event):
             return True
         if answered := answer_of_best_effort(event):
-            self._landed.append(answered)
+            self._of_flights.add([answered])
         now = time.monotonic()
         self._unrecorded.hold(event, now)
         self._served.note(event.job.partner_id, now)
@@ -111,7 +109,7 @@ class SendingLoop(WorkerLoop):
         return min(held, usual) if held > 0 else usual
 
     def is_busy(self) -> bool:
-        held = self._unrecorded or self._settled or self._landed or self._landed_later
+        held = self._unrecorded or self._settled or self._of_flights
         return bool(held) or super().is_busy()
 
     def round(self, names: Names) -> bool:
@@ -119,19 +117,19 @@ class SendingLoop(WorkerLoop):
         done = self._round_of_lanes(names)
         everything = names.all and self._has_flights
         now = math.inf if self._stopping.is_set() else time.monotonic()
-        self._landed += [one for at, one in self._landed_later if at <= now]
-        self._landed_later = [each for each in self._landed_later if each[0] > now]
-        if not (self._landed or names.flights or everything):
+        ended = self._of_flights.pop_due(now)
+        if not (ended or names.flights or everything):
             return done
-        worked, held = flight_round.work(
-            self.carrier, self._landed, names.flights, self._served, everything=everything
-        )
+        try:
+            worked, held = flight_round.work(
+                self.carrier, ended, names.flights, self._served, everything=everything
+            )
+        except Exception:
+            self._of_flights.add(ended)
+            raise
         now = time.monotonic()
-        self._landed_later += [
-            (now + (PAUSE if one.job.partner_id in held else LANDED_AGAIN), one)
-            for one in self._landed
-        ]
-        self._landed = []
+        again = (now + (PAUSE if one.job.partner_id in held else RECORD_AGAIN) for one in ended)
+        self._of_flights.keep(map(Held, ended, again))
         return done or worked
 
     def _round_of_lanes(self, names: Names) -> bool:

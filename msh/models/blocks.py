@@ -23,6 +23,7 @@ class Block(models.Func):
 
 
 def blocks_of(model: type[models.Model]) -> list[int]:
-    """Of all rows: PostgreSQL probes an index for each block that a condition names."""
+    """All block numbers of the table, for an `IN` condition: PostgreSQL probes the index once for
+    each."""
     ids = model._default_manager.aggregate(first=Min("pk"), last=Max("pk"))  # noqa: SLF001  public
     return list(range((ids["first"] or 0) >> 16, ((ids["last"] or 0) >> 16) + 1))

@@ -38,7 +38,7 @@ ENDED = 0.1
 class Phase(Enum):
     IDLE = auto()  # between two requests
     HEAD = auto()
-    ADMISSION = auto()  # may its body come? It may have to wait for its turn
+    ADMISSION = auto()  # waits for permission to read the body; reading is paused
     BODY = auto()
     WORK = auto()  # a thread answers, or will
     ANSWER = auto()  # on its way
@@ -235,8 +235,8 @@ class Connection(web.RequestHandler):
             self._break_body("its chunks are malformed")
 
     async def linger(self) -> None:
-        """Until the client has gone: it sees a refusal only if the connection is not closed under
-        its hands."""
+        """Wait until the client has gone: closing now would reset the connection before the client
+        reads the refusal."""
         if self.transport is None:
             return
         self._ended = self.server.loop.create_future()

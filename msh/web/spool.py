@@ -48,7 +48,7 @@ def no_room_if_full() -> Iterator[None]:
 
 
 def close_anyhow(file: IO[bytes]) -> None:
-    """What could not be written is not missed."""
+    """Close, ignoring write errors: the content is not needed any more."""
     with suppress(OSError):
         file.close()
 

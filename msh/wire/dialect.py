@@ -86,7 +86,7 @@ def _trp_names_payloads(header_document: bytes) -> bool:
 
 
 def _no_entity(status: int, reason: str) -> Entity | None:
-    """000-058."""
+    """An HTTP error of the draft has no body (000-058)."""
     return None
 
 

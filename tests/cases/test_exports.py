@@ -5,7 +5,7 @@ tests/web/test_call.py."""
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ from django.db import Error, connection
 from django.test import Client
 
 from msh.admin.framework import export
-from msh.models import SettingChange
+from msh.models import InboundMessage, SettingChange
+from partners.models import Agreement, Credential, Partner, digest_of
+from tests.peer import Peer, normal
 from tests.waiting import wait_until
 from tests.web import web_process
 
@@ -102,6 +104,33 @@ def test_nothing_is_left_of_a_reader_that_has_gone(web: int, rows: None, somebod
     wait_until(lambda: open_transactions() == 0, what="the end of the transaction")
     with closing(begun(web, somebody, "json")) as asking:
         assert asking.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+AT_ONCE = 10
+
+
+def test_ten_exports_that_nobody_reads_leave_partners_their_threads(
+    web: int, rows: None, somebody: Client
+) -> None:
+    """A message of a partner is stored and answered while all of them are made or wait for their
+    turn, by a server of four threads; each file is complete when it is read."""
+    partner = Partner.objects.create(name="acme", uri="http://acme.example/ebxml/")
+    Credential.objects.create(partner=partner, sha256=digest_of("token"))
+    Agreement.objects.create(partner=partner, tpa_id="tpa-4711", our_party="1", their_party="2")
+    url = f"http://127.0.0.1:{web}/ebxml/"
+    with ExitStack() as stack:
+        asked = [stack.enter_context(closing(begun(web, somebody, "csv"))) for _ in range(AT_ONCE)]
+        with Peer(url, msh_uri=settings.MSH_URI, uri=partner.uri, token="token") as peer:
+            for number in range(1, 6):
+                draft = normal(sequence_number=number, from_party="2", to_party="1")
+                assert peer.send(draft).status == 204
+        assert InboundMessage.objects.count() == 5
+        for asking in asked:
+            size, last = 0, b""
+            while piece := asking.recv(1 << 20):
+                size, last = size + len(piece), piece
+            assert size > ROWS * len(WIDE)
+            assert last.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])

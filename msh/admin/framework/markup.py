@@ -76,7 +76,7 @@ def service_and_action(message: OutboundMessage | InboundMessage) -> SafeString:
 
 
 def number_of(message: OutboundMessage | InboundMessage) -> int | str:
-    """Of its pair, or of its conversation (MessageOrder)."""
+    """The sequence number of a message, in its pair or in its conversation (MessageOrder)."""
     numbers = (message.sequence_number, message.order_number)
     return next((number for number in numbers if number is not None), DASH)
 

@@ -43,7 +43,7 @@ SEARCHED: tuple[type[Model], ...] = (
 
 
 def search(request: HttpRequest) -> HttpResponse:
-    """One hit is opened at once."""
+    """Redirect to the object if there is exactly one hit."""
     term = request.GET.get("q", "").strip()[:LONGEST]
     if partner := _partner_named(request, term):
         return HttpResponseRedirect(_url(partner))

@@ -169,7 +169,7 @@ def _why_none(incident: Incident) -> str:
     if not incident.announced:
         return "None yet."
     if beside := _beside(incident):
-        return format_html("One for both: the alert about {}, the same message.", beside)
+        return format_html("Included in the alert about {} for the same message.", beside)
     return "None: there was no recipient when it opened, or the partner was in maintenance."
 
 

@@ -1,5 +1,5 @@
 """The clock's slower share: silent partners are probed (D41), an operator is called for links that
-say nothing and make no way, and incidents that are over are resolved."""
+say nothing and make no progress, and incidents that are over are resolved."""
 
 import logging
 from collections import defaultdict

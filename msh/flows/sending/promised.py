@@ -33,11 +33,11 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 LAPSED = 0.0
-LAST_MOMENTS = 0.1
-"""Seconds for a commit: a job that lapses sooner might do so before it is written as begun."""
+COMMIT_MARGIN = 0.1
+"""Seconds: jobs that lapse sooner are not marked as begun."""
 KEPT_FROM = 0.6
 """Seconds before it lapses from which a poll writes that a copy is being sent, two polls and the
-last moments: to write it sooner would change the link, which the process that takes the
+commit margin: to write it sooner would change the link, which the process that takes the
 Acknowledgement remembers, and most are acknowledged before."""
 
 
@@ -180,7 +180,7 @@ def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
 
 def _goes_out(job: Job) -> bool:
     begun = job.lapse is not None and job.lapse.begun
-    return begun or not job.is_late(time.monotonic() + LAST_MOMENTS)
+    return begun or not job.is_late(time.monotonic() + COMMIT_MARGIN)
 
 
 def settled_by(copies: Iterable[PromisedCopy], finished: Iterable[Finished]) -> list[Finished]:

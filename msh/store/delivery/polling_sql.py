@@ -280,7 +280,7 @@ _OVERDUE = """
       AND (delivery.state <> 'processing' OR delivery.consumer_id <> ALL(%(threadless)s))
     ORDER BY delivery.due LIMIT %(limit)s
 """
-# Those that need a thread and those that need a POST apart: either may have to wait. What is
+# Threads and POSTs have separate limits, so their deliveries are polled separately. What is
 # overdue has a window of its own. Of each consumer the first, then of each the second: none fills
 # the window.
 FIND_DUE_TO_CALL = Statement(

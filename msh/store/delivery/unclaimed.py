@@ -94,8 +94,7 @@ _FIRST_OF_PARTNERS = Statement(
 
 
 def first_unclaimed(partner_ids: Collection[int]) -> Mapping[int, Wanted]:
-    """By partner, of the heads that no consumer takes, what the first needs. Without partners that
-    have none."""
+    """For each partner that has one: what the first message needs that no consumer matches."""
     if not partner_ids:
         return {}
     (rows,) = run(_FIRST_OF_PARTNERS(partner_ids=list(partner_ids)))

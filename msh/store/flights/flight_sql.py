@@ -236,7 +236,7 @@ WRITE = Write(
     order=Order.FLIGHT,
 )
 
-# Of a message that had failed, and whose conversation stands still until it is taken.
+# For a failed message that still blocks its conversation.
 INSERT_AGAIN = Write(
     """
     INSERT INTO msh_flight

@@ -1,4 +1,4 @@
-"""Links whose messages fly, without numbers, and make no way: there is work, and nothing moves."""
+"""Links of ebMS 2.0 partners that have work and make no progress."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Links that somebody should look after: silent partners to be probed, work that makes no way."""
+"""Links that need attention: silent partners to be probed, and links that make no progress."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

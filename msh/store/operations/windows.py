@@ -52,7 +52,7 @@ def due_windows(now: datetime) -> list[int]:
 
 
 def lock_window(key: int) -> MaintenanceWindow | None:
-    """None while somebody else deals with it, or if it is over."""
+    """None if the row is locked by another process, or the window has ended."""
     locked = open_windows().select_for_update(skip_locked=True, no_key=True, of=("self",))
     return locked.select_related("partner").filter(pk=key).first()
 

@@ -57,7 +57,7 @@ class AckedLink:
     _copies: Sequence[FollowingCopy]
     _is_read: bool
     found_changed: bool = False
-    """`write` has found that something is not as it was any more: worth another try."""
+    """Set by `write` on a conflict: the caller may try again."""
 
     @classmethod
     def cached(cls, partner: Partner, message_id: str) -> Self | None:

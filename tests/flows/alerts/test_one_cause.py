@@ -54,7 +54,7 @@ def test_message_and_the_conversation_that_it_stops_are_one_call(sky: Sky, hook:
     page = _page(
         client_of("vic", "view_incident", "view_outboundmessage", "view_outboundlink"), stopped
     )
-    assert "One for both: the alert about" in page
+    assert "Included in the alert about" in page
     assert reverse("admin:msh_incident_change", args=[Incident.objects.get(kind=REFUSED_KIND).pk])
 
 

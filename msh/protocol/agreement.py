@@ -29,10 +29,8 @@ class Terms:
 
     @classmethod
     def of_stored(cls, stored: Mapping[str, int]) -> Self:
-        """From what was kept of them. Names that a later version has added are left out.
-
-        Raises UnreadableTermsError if they are none.
-        """
+        """Terms as they were stored. Names that a later version has added are left out. Raises
+        UnreadableTermsError if they are none."""
         if not isinstance(stored, Mapping):
             raise UnreadableTermsError(
                 f"stored terms are not an object but a {type(stored).__name__}"

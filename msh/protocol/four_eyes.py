@@ -79,7 +79,8 @@ class Request:
 
 
 def parse_rules(entries: Iterable[str]) -> Rules:
-    """Of VERB or VERB:ROLE|ROLE; "all" is every verb. Raises ValueError, which names the entry."""
+    """Parse VERB or VERB:ROLE|ROLE; "all" is every verb. Raises ValueError, which names the
+    entry."""
     rules: dict[Verb, frozenset[str]] = {}
     for entry in entries:
         name, _, roles = entry.strip().partition(":")

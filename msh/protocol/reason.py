@@ -72,14 +72,14 @@ NAMED = frozenset({Reason.NUMBERS, Reason.SENDER})
 
 
 def of_refusal(said: str) -> Reason:
-    """Of a message that was carried and not accepted (D49): 204 with X-MSH-Error, of which `said`
-    is the value."""
+    """The reason of a message that was carried and not accepted (D49): 204 with X-MSH-Error, of
+    which `said` is the value."""
     return Reason.NUMBERS if _NUMBERS.search(said) else of_words(said) or Reason.NOT_ACCEPTED
 
 
 def of_words(said: str) -> Reason:
-    """Of an answer or an Error, the code of which may be among the words. NONE: they say nothing
-    more than its status or code."""
+    """The reason that the words of an answer or an Error name, the code of which may be among them.
+    NONE: they say nothing more than the status or code."""
     return Reason.SENDER if _SENDER.search(said) else Reason.NONE
 
 

@@ -83,7 +83,7 @@ def _migrate_once(wait: float) -> OperationalError | None:
 
 @contextmanager
 def _lock_timeout(seconds: float) -> Iterator[None]:
-    """Of this session; as before afterwards. 0: without limit."""
+    """Set the lock timeout of this session, and reset it afterwards. 0: no limit."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('lock_timeout')")
         (before,) = cursor.fetchone()

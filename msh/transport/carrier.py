@@ -138,7 +138,7 @@ class Carrier:
             loop.close(grace)
 
     def slow_down(self, place: Place) -> bool:
-        """From the loop: this POST takes long. True if others may begin in its place."""
+        """Called from the loop: this POST takes long. True if others may begin in its place."""
         with self._lock:
             return self._places.slow_down(place)
 

@@ -21,7 +21,7 @@ class Standing(Enum):
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Of one POST. A slow one is among those that have no part in the others' places."""
+    """The place of one POST. A slow one is among those that have no part in the others' places."""
 
     partner_id: int
     standing: Standing

@@ -62,7 +62,8 @@ class Exchange:
         return small(self._connection, answer, is_last=True, lingers=lingers)
 
     def _note(self, request: Request, refused: Refused) -> None:
-        """Of a partner that is known, it is an event of its link; busy threads have it left out."""
+        """Record a refusal as an event of the link, if the partner is known. Busy threads have it
+        left out."""
         sender = request.sender
         if sender is not None and sender.partner_id is not None and refused.status in _NOTED:
             reason = f"{refused.status}: {refused}"

@@ -27,7 +27,7 @@ _numbers = memoryview(mmap.mmap(-1, 8 * _PROCESSES)).cast("q")
 
 
 def total() -> int:
-    """Of all processes that share the numbers, since their parent began."""
+    """The number of refusals of all processes that share the numbers, since their parent began."""
     return sum(_numbers)
 
 
@@ -45,7 +45,7 @@ def explain(problem: HttpProcessingError) -> tuple[int, str]:
 
 
 class Refusals:
-    """Of one process. `place`: its own among those that share the numbers."""
+    """The refusals of one process. `place`: its own among those that share the numbers."""
 
     def __init__(self, place: int, now: Callable[[], float] = time.monotonic) -> None:
         self._place = place % _PROCESSES

@@ -43,7 +43,7 @@ class Sender(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Whose body it is, and how many bytes of it are taken."""
+    """The sender of a body, and how many bytes of it are taken."""
 
     sender: Sender
     limit: int
@@ -87,7 +87,7 @@ def sender_of(environ: Environ) -> Sender:
 
 
 def admit(environ: Environ, announced: int) -> Admission | None:
-    """Who sends a body and how much is taken, if that is known without the database."""
+    """The sender of a body and how much is taken, if that is known without the database."""
     path = environ["PATH_INFO"]
     sender = cached(environ)
     if sender is not None:

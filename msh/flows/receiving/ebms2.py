@@ -44,8 +44,8 @@ _LATER = 503
 
 @dataclass(frozen=True, slots=True)
 class _Senders:
-    """Who may have sent a request: one partner by its credential, or some by where it comes
-    from (EB-190). `by_mail`: there is no connection to answer on (EB-162)."""
+    """The partners that may have sent a request: one by its credential, or some by their network
+    (EB-190). `by_mail`: there is no connection to answer on (EB-162)."""
 
     partners: Sequence[Partner]
     authenticated: bool
@@ -58,7 +58,7 @@ class _Senders:
         return replace(found, agreed=replace(found.agreed, sync_reply=NO_SYNC))
 
     def note_refused(self, status: int, reason: str) -> None:
-        """Of what is no message, if there is no doubt who sent it."""
+        """Record a request that is no message, if there is no doubt who sent it."""
         if len(self.partners) == 1:
             event = "MailRefused" if self.by_mail else "RequestRefused"
             note_refused(self.partners[0].pk, event, f"{status}: {reason}")
@@ -66,7 +66,7 @@ class _Senders:
             self.log(f"refused: {status}: {reason}")
 
     def log(self, text: str) -> None:
-        """Of which of several partners it is, nobody knows."""
+        """Log what one of several partners has sent: nobody knows which."""
         names = [partner.name for partner in self.partners[:3]]
         more = ", …" if len(self.partners) > len(names) else ""
         _lines.warning(f"one of {', '.join(names)}{more}", text)

@@ -191,8 +191,8 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
-    """By what is cached; else twice, for the worker often writes at this very moment how the
-    POST ended."""
+    """Take an Acknowledgement by the cache; else by reading, twice, for the worker often writes at
+    this very moment how the POST ended."""
     cached = AckedLink.cached(partner, header.ref_to_message_id)
     if cached and _try_to_acknowledge(partner, header, cached):
         return True

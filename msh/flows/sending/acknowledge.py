@@ -145,7 +145,8 @@ def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
 
 
 def header_of(row: SignalText, partner: Partner, identity: Identity, now: datetime) -> Header:
-    """From and To are the MSHs, the rest is copied (000 §2.2.2, D19, D33)."""
+    """The header of a signal. From and To are the MSHs, the rest is copied (000 §2.2.2, D19,
+    D33)."""
     ours = partner.our_uri or identity.uri
     error = None
     if row.kind == SignalKind.ERROR:

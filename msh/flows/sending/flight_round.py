@@ -114,7 +114,7 @@ def _one_by_one(
 
 
 def _known(landed: Iterable[Finished]) -> Iterator[tuple[Finished, Ended]]:
-    """Those whose answers can be taken now."""
+    """The finished copies whose answers can be taken now."""
     for one in landed:
         try:
             yield one, ended_with(one)

@@ -150,7 +150,7 @@ def _isolation_of_signal(copy: SignalCopy) -> Callable[[str], None]:
 
 
 def units_of_poll(places: Places, budget: SendBudget) -> Iterator[Unit]:
-    """Those that claim what is due now, as `polling.lock_work`. A kind of work that cannot be
+    """Units that claim what is due now, as `polling.lock_work`. A kind of work that cannot be
     looked for stops no other kind."""
     for partner_id in found(polling.lock_links, places):
         yield _lane(partner_id, budget)

@@ -25,7 +25,7 @@ class Held(NamedTuple):
 
 
 class Outcomes:
-    """Those of one loop. `now` is by `time.monotonic`."""
+    """The outcomes that one loop has not recorded yet. `now` is by `time.monotonic`."""
 
     def __init__(self) -> None:
         self._held: list[Held] = []
@@ -82,8 +82,8 @@ class Outcomes:
         return any(one.until <= now for one in self._held)
 
     def to_record(self, now: float, partners: Collection[int]) -> list[Finished]:
-        """By a transaction that is made now and locks the links of these `partners`: not the 2xx
-        of other copies whose time is not over, for which it would write the link."""
+        """Outcomes for a transaction that is made now and locks the links of these `partners`. The
+        2xx of another copy is left out until its time is over: for it the link would be written."""
         return [
             finished
             for finished, until in self._held

@@ -130,7 +130,7 @@ def _semantics(agreement: Agreement, wanted: str | None, service: tuple[str, str
 
 
 def _given(agreement: Agreement, roles: Roles) -> dict[str, str]:
-    """Those that are to be other than the agreement's. Raises SubmitRefused."""
+    """The roles that differ from the agreement's. Raises SubmitRefused."""
     given = {name: str(value) for name, value in roles.items() if value is not None}
     for name, value in given.items():
         if not agreement.settings.has("service_type"):

@@ -126,8 +126,8 @@ class UnderWay:
         return event.result is None and lapse is not None and lapse.at != math.inf
 
     def without(self, named: Collection[Promise], ended: Iterable[Finished]) -> frozenset[Promise]:
-        """Those of `named` that are not under way already, and are not among what has `ended` and
-        is not recorded: a name may come twice."""
+        """The promises of `named` that are neither under way nor among what has `ended` and is not
+        recorded: a name may come twice."""
         keys = (*self._jobs, *(one.job.key for one in ended))
         own = {(copy.key, copy.attempt) for copy in keys if isinstance(copy, Copy)}
         return frozenset(one for one in named if (one.key, one.attempt) not in own)
@@ -141,7 +141,7 @@ class UnderWay:
         return list((those | {id(job): job for job in jobs}).values())
 
     def of(self, names: Names) -> list[Job]:
-        """Those that a poll for these names has to write as begun, whatever it finds."""
+        """The jobs that a poll for these names has to write as begun, whatever it finds."""
         soon = time.monotonic() + KEPT_FROM
         return [
             job
@@ -184,8 +184,8 @@ def _goes_out(job: Job) -> bool:
 
 
 def settled_by(copies: Iterable[PromisedCopy], finished: Iterable[Finished]) -> list[Finished]:
-    """Of the POSTs that have `finished` those with a 2xx, of messages before these copies. Such a
-    message is complete: it changes nothing but the attempt."""
+    """POSTs that have `finished` with a 2xx and carried messages before these copies. Such a
+    message is complete: the 2xx changes nothing but the attempt."""
     following = {one.partner_id: one.id for one in copies}
     return [
         one
@@ -218,7 +218,8 @@ def _ended_attempt(finished: Finished) -> EndedAttempt | None:
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Finished:
-    """By this worker: another one that was given the same name may have sent it."""
+    """The outcome of a copy that this worker cannot send: another one that was given the same name
+    may have sent it."""
     key = Copy(row.id, row.message_id, row.partner_id, row.attempt)
     job = Job(
         key=key,

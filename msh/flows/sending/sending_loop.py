@@ -172,15 +172,16 @@ class SendingLoop(WorkerLoop):
         return bool(done.ended or done.jobs)
 
     def _record_settled(self) -> None:
-        """Unless held. What cannot be written so is recorded with the others of this round."""
+        """Record how attempts of complete messages ended, unless they are held. What cannot be
+        written so is recorded with the others of this round."""
         now = math.inf if self._stopping.is_set() else time.monotonic()
         if self._settled.are_due(now):
             self._unrecorded.add(promised.record(list(self._settled)))
             self._settled = Outcomes()
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
-        """Those for which there is no place now are named again for a later round. What raises an
-        error is left to the sweep, which isolates it."""
+        """Submit signals that are claimed. Those for which there is no place now are named again
+        for a later round. What raises an error is left to the sweep, which isolates it."""
         budget = SendBudget(self.carrier)
         try:
             work = polling.load_claimed(keys)

@@ -7,7 +7,7 @@ from msh.protocol.kinds import EARLY_WARNING, IncidentKind
 
 
 class Severity(StrEnum):
-    """From the least to the worst."""
+    """How bad an incident is, from the least to the worst."""
 
     INFO = "info"
     WARNING = "warning"

@@ -24,7 +24,8 @@ def resume(flight: Flight, event: on.OperatorResumed | on.RetriesReset, now: dat
 
 
 def send_again(flight: Flight, event: on.OperatorResumed, now: datetime) -> Outcome:
-    """Of a conversation that stands still until its message is taken (EB-124)."""
+    """Send a failed message again whose conversation stands still until it is acknowledged
+    (EB-124)."""
     if flight.number is None:
         raise illegal(flight, event)
     return resume(flight, event, now)

@@ -44,7 +44,7 @@ class FlightTerms(Terms):
         return composed_at + timedelta(seconds=max(self.time_to_live, shortest))
 
     def end_of_copies(self, composed_at: datetime) -> datetime | None:
-        """From when on the MessageId may not be sent again (EB-084)."""
+        """The time from which on the MessageId may not be sent again (EB-084)."""
         if not self.persist_duration:
             return None
         return composed_at + timedelta(seconds=self.persist_duration)

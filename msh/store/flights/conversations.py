@@ -119,8 +119,8 @@ def sort(unsorted: Collection[Unsorted]) -> None:
 
 
 def lock_conversations(ids: Iterable[int], queued: int = 0) -> dict[int, LockedConversation]:
-    """By id, with so many of their `queued` messages. The flights of them that this transaction
-    needs are locked before."""
+    """Lock these conversations, and read so many of their `queued` messages. Returns them by id.
+    The flights of them that this transaction needs are locked before."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}
@@ -166,7 +166,8 @@ def count_outstanding(key: int) -> int:
 
 
 def open_conversation(link_id: int, agreement_id: int, conversation_id: str) -> None:
-    """Of which nothing was submitted yet; one that is there stays as it is."""
+    """Add the row of a conversation in which nothing was submitted yet; one that is there stays as
+    it is."""
     run(
         conversation_sql.OPEN(
             link_ids=[link_id],

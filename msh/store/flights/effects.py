@@ -32,7 +32,7 @@ def detail_of(effects: Iterable[object]) -> str:
 
 
 def code_of(effects: Iterable[object]) -> str:
-    """Of the incident that is opened."""
+    """The kind of the incident that is opened, empty if none is."""
     return next((effect.kind for effect in effects if isinstance(effect, do.OpenIncident)), "")
 
 

@@ -38,7 +38,7 @@ class LockedGate:
 
 
 def read_flights(keys: Iterable[int]) -> dict[int, Flight]:
-    """By row id, of messages that fly or flew; nothing is locked. Raises UnreadableTermsError."""
+    """Read messages that fly or flew, by row id; nothing is locked. Raises UnreadableTermsError."""
     (rows,) = run(flight_sql.READ(keys=list(keys)))
     return {row.id: flight_of(row) for row in rows}
 

@@ -78,7 +78,7 @@ def _lock_gates(partners: Collection[int], places: Places, *, everything: bool) 
 
 
 def _missed(partners: Collection[int]) -> set[int]:
-    """Those that have a link: others hold it. Without one there is nothing to record."""
+    """The partners whose link others hold. One without a link has nothing to record."""
     if not partners:
         return set()
     (rows,) = run(gate_sql.FIND_GATES(partner_ids=list(partners)))

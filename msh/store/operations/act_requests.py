@@ -30,7 +30,7 @@ def lock_request(key: int) -> ActRequest | None:
 
 
 def end_request(row: ActRequest, state: RequestState, by: Actor, outcome: str = "") -> None:
-    """Of a locked row."""
+    """Store the end of a request; its row is locked."""
     row.state, row.decided_by, row.decided_at = state, by.name, read_clock()
     row.words, row.outcome = by.reason, outcome
     row.save(update_fields=["state", "decided_by", "decided_at", "words", "outcome"])

@@ -98,7 +98,7 @@ def cancel_job(job: BulkJob, actor: Actor) -> bool:
 
 
 def cancel_jobs() -> QuerySet[BulkJob]:
-    """Those that run."""
+    """Cancel those of these jobs that run."""
     return BulkJob.objects.filter(action=BulkAction.CANCEL, state=BulkState.RUNNING)
 
 

@@ -208,7 +208,7 @@ def take_subjects(quiet: Collection[int]) -> list[Subject]:
 
 
 def late_messages(quiet: Collection[int]) -> list[Subject]:
-    """Of which nobody was warned."""
+    """Messages that are late and of which nobody was warned."""
     which = {"kind": EARLY_WARNING, "states": _UNDER_WAY, "doubted": AttemptOutcome.DOUBTED}
     (found,) = run(_LATE(quiet=list(quiet), **which))
     return found

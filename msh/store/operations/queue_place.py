@@ -44,7 +44,7 @@ _AFTER_ALL = 2**31 - 1
 
 
 def place_in_queue(link_id: int, key: int) -> Place:
-    """Of a message that was never sent: rewound messages go before the queue."""
+    """The place of a message that was never sent: rewound messages go before the queue."""
     values = {"epoch": _AFTER_ALL, "number": _AFTER_ALL, "before": key}
     return run(_RELIABLE(link_id=link_id, most=MOST, **values))[0][0]
 

@@ -216,7 +216,7 @@ def find_unmoved(age: timedelta, limit: int) -> list[Unmoved]:
 
 
 def find_last_answers(partner_ids: Collection[int]) -> Mapping[int, str]:
-    """By partner, what the last copy of its message in flight was answered, if that has ended."""
+    """For each partner: the answer to the last copy of its message in flight, if that has ended."""
     if not partner_ids:
         return {}
     (rows,) = run(_LAST_ANSWERS(partners=list(partner_ids)))

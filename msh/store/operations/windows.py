@@ -22,7 +22,7 @@ def is_in_maintenance(partner_id: int) -> bool:
 
 
 def quiet_partners(now: datetime) -> set[int]:
-    """Of whom nobody is called about now."""
+    """Partners about whom nobody is called now."""
     near = open_windows().filter(starts_at__lte=now + timedelta(days=1))
     return {one.partner_id for one in near if one.window.keeps_quiet(now)}
 
@@ -46,7 +46,7 @@ def insert_window(
 
 
 def due_windows(now: datetime) -> list[int]:
-    """Those whose beginning or end has come, the oldest first."""
+    """Windows whose beginning or end has come, the oldest first."""
     reached = open_windows().filter(starts_at__lte=now).order_by("starts_at", "pk")
     return [one.pk for one in reached if one.window.due_act(now)]
 

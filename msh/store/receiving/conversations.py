@@ -118,13 +118,13 @@ def load_conversation(agreement_id: int, conversation_id: str) -> HeldConversati
 
 
 def find_due_links() -> list[int]:
-    """Those with a conversation whose hole an operator is to be called for."""
+    """Links with a conversation whose missing message an operator is to be called about."""
     (rows,) = run(conversation_sql.FIND_DUE_LINKS())
     return [row.id for row in rows]
 
 
 def lock_due(link_id: int) -> list[HeldConversation]:
-    """Those conversations, with their link locked; none while another holds it."""
+    """Lock the link and return those conversations; none while another process holds it."""
     (locked,) = run(conversation_sql.LOCK_FREE_LINK(link_id=link_id))
     if not locked:
         return []

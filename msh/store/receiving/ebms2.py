@@ -68,7 +68,7 @@ def attribute(
 
 
 def attribution_under(agreement: Agreement) -> Attribution:
-    """Of what we ask under this agreement, and of its answers."""
+    """The attribution of what we ask under this agreement, and of its answers."""
     partner = agreement.partner
     (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=[partner.pk], cpa_id=agreement.tpa_id))
     row = next(one for one in rows if one.id == agreement.pk)

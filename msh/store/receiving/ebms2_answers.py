@@ -24,8 +24,8 @@ from .receiver_effects import history_call
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Whose a request is, and under which agreement. `unreached`: the partner does not answer to
-    what we send."""
+    """The partner that sent a request, and its agreement. `unreached`: the partner does not answer
+    to what we send."""
 
     partner: Partner
     agreement_id: int

@@ -195,8 +195,8 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
 
 
 def _expires_soon(header: MessageHeader, now: datetime) -> bool:
-    """Of two copies one may be refused for its TimeToLive while the other is being taken: the
-    lock has them take turns."""
+    """Whether the message may expire while it is taken: of two copies one could be refused for its
+    TimeToLive, so the lock has them take turns."""
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 

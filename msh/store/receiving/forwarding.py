@@ -82,7 +82,7 @@ class NextHop:
 
 
 def find_next_hop(agreement: Agreement) -> NextHop:
-    """Of the messages that come under `agreement`. Raises NoNextHop."""
+    """The next MSH for messages under `agreement`. Raises NoNextHop."""
     route = Route.objects.of(agreement)
     if route is None:
         raise NoNextHop(f"no route for {agreement.our_party!r}: add it")

@@ -38,7 +38,7 @@ def is_retryable(agreement_id: int, codes: Collection[str]) -> bool:
 
 
 def find_agreements(tpa_ids: Collection[str]) -> list[Agreement]:
-    """Those with these TPAIds, as they are now, in one round trip."""
+    """Read the agreements with these TPAIds in one round trip."""
     (rows,) = run(_FIND(tpa_ids=list(tpa_ids)))
     found = []
     for row in rows:

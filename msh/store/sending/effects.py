@@ -21,7 +21,7 @@ Method = Callable[[Any, Any], None]
 
 @dataclass(slots=True)
 class Writer(Generic[Unit_co]):
-    """Of the effects of one step: of messages to this partner, by this event and actor.
+    """Writes the effects of one step of messages to this partner, by this event and actor.
 
     `keys`: row id of each message that an effect may name, by MessageId.
     """
@@ -47,7 +47,7 @@ class Writer(Generic[Unit_co]):
         code: str = "",
         counts: bool = False,
     ) -> None:
-        """By the MSH: the event of an operator has a row of its own."""
+        """Record what the MSH itself has done: the event of an operator has a row of its own."""
         about = (self.partner_id, message_id, self.event, states, detail)
         self.unit.record(*about, code=code, counts=counts)
 

@@ -14,7 +14,7 @@ from .link_sql import LinkRow
 
 
 class Suspension(NamedTuple):
-    """Of a link: since when, for what, and why in words and as a Reason."""
+    """A suspension of a link: since when, for what, and why in words and as a Reason."""
 
     since: datetime | None
     kind: str

@@ -142,8 +142,8 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
 
 
 def load_claimed(keys: Collection[int]) -> Work:
-    """Those of these signals that were claimed with their message and that no sweep has taken over.
-    Nothing is locked."""
+    """Read those of these signals that were claimed with their message and that no sweep has taken
+    over. Nothing is locked."""
     (rows,) = run(signals.READ_CLAIMED(keys=list(keys)))
     links = OutboundLinks(rows[0].now) if rows else OutboundLinks.none()
     return Work(links, set(), signals=rows)
@@ -152,8 +152,8 @@ def load_claimed(keys: Collection[int]) -> Work:
 def load_promised(
     partner_ids: list[int], keys: list[int], attempts: list[int]
 ) -> list[PromisedCopy]:
-    """Those of these copies that are still promised: of each the partner, the row of the message,
-    and the attempt. Nothing is locked."""
+    """Read those of these copies that are still promised: of each the partner, the row of the
+    message, and the attempt. Nothing is locked."""
     asked = {"partner_ids": partner_ids, "keys": keys, "attempts": attempts}
     return run(message_sql.READ_PROMISED(**asked))[0]
 
@@ -253,7 +253,7 @@ def _find_left(places: Places) -> list[Call[Key]]:
 
 
 def work_of_link(partner_id: int) -> Work:
-    """Without the link if others hold it now."""
+    """Lock one link; the work has none if others hold it now."""
     work = lock_named((partner_id,), ())
     return replace(work, due={one for one in work.links if work.links.lane(one).state in _TIMED})
 

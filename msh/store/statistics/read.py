@@ -55,7 +55,7 @@ class Figures:
         return quantile(self.times, share)
 
     def __add__(self, other: "Figures") -> "Figures":
-        """Of two agreements, or times: `down` is that of the first."""
+        """The sum over two agreements, or times: `down` is that of the first."""
         times = dict(self.times)
         for bucket, number in other.times.items():
             times[bucket] = times.get(bucket, 0) + number
@@ -167,7 +167,7 @@ Key = tuple[int, int | None]
 
 
 def counts(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Counts]:
-    """Of every agreement that had something; None: of all partners."""
+    """Counts of every agreement that had something. None: of all partners."""
     (rows,) = run(_SUMS(**_parameters(span, partner_ids)))
     return {(row.partner_id, row.agreement_id): _counts(row) for row in rows}
 
@@ -182,8 +182,8 @@ def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Map
 
 
 def series(span: Span, partner_ids: Sequence[int] | None = None) -> dict[datetime, Figures]:
-    """By the beginning of each hour or day in which something happened. None: of the whole MSH,
-    partners that were removed since included."""
+    """Counts by the beginning of each hour or day in which something happened. None: of the whole
+    MSH, partners that were removed since included."""
     given = {**span.parameters, "partner_ids": _array(partner_ids)}
     points, times = run(_SERIES(**given), _SERIES_TIMES(**given))
     by_begin: dict[datetime, dict[int, int]] = {}

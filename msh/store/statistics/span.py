@@ -75,7 +75,7 @@ def beginning(unit: Unit, at: datetime) -> datetime:
 
 
 def _next(unit: Unit, begin: datetime) -> datetime:
-    """Of the wall clock: a day may have 23 or 25 hours."""
+    """The next one by the wall clock: a day may have 23 or 25 hours."""
     return begin + (WEEK if unit is Unit.WEEK else DAY)
 
 

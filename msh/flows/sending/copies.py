@@ -125,9 +125,11 @@ def job_of(
     )
 
 
-class Composed(Protocol):
-    """The row of a message that has its bytes."""
+class Message(Protocol):
+    """The row of a message, as far as its bytes go."""
 
+    @property
+    def id(self) -> int: ...
     @property
     def message_id(self) -> str: ...
     @property
@@ -138,7 +140,26 @@ class Composed(Protocol):
     def wires(self) -> Sequence[bytes] | None: ...
 
 
-def stored_body(row: Composed) -> bytes:
+class Composing(Protocol):
+    """What writes the head of a message that is composed."""
+
+    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None: ...
+
+
+def body_of(
+    work: Composing, row: Message, compose_head: Callable[[], bytes], *, anew: bool = False
+) -> bytes:
+    """The bytes of a message: composed once and written with `work`, then as they were stored.
+    `anew`: nobody has seen those. Raises StoredBytesDamagedError."""
+    if row.head is not None and not anew:
+        return stored_body(row)
+    head = compose_head()
+    body = b"".join((head, *(row.wires or ())))
+    work.store_head(row.id, head, hashlib.sha256(body).digest())
+    return body
+
+
+def stored_body(row: Message) -> bytes:
     """Raises StoredBytesDamagedError."""
     body = b"".join((row.head or b"", *(row.wires or ())))
     if hashlib.sha256(body).digest() != row.body_sha256:

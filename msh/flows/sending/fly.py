@@ -1,14 +1,14 @@
 """Flights: copies to be sent are claimed, composed once, handed to the carrier."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
-from msh.flows.sending.copies import ANSWER_LIMIT, lease, stored_body, why_unsendable
+from msh.flows.sending.copies import ANSWER_LIMIT, lease, why_unsendable
 from msh.flows.sending.transmit import event_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
@@ -161,10 +161,9 @@ def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
 
 
 def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
-    parts: Sequence[bytes] = row.wires or ()
     dialect = dialect_named(row.dialect)
-    content_type = dialect.content_type(row.boundary, bool(parts))
-    body = _body(flights, row, parts, anew=one.anew)
+    content_type = dialect.content_type(row.boundary, bool(row.wires))
+    body = copies.body_of(flights, row, partial(_head, flights, row), anew=one.anew)
     return copies.job_of(
         row,
         FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
@@ -180,14 +179,9 @@ def _answer_limit(row: FlyingCopy) -> int:
     return of_message if row.sync_reply in WITH_RESPONSE else ANSWER_LIMIT
 
 
-def _body(flights: Flights, row: FlyingCopy, parts: Sequence[bytes], *, anew: bool) -> bytes:
-    if row.head is None or anew:
-        compose_head = dialect_named(row.dialect).compose_head
-        if compose_head is None:
-            raise ValueError(f"messages of dialect {row.dialect} are not sent as flights")
-        expires_at, order = flights.flight(row.id).expires_at, flights.order_of(row.id)
-        head = compose_head(row, expires_at, flights.now, order)
-        body = b"".join((head, *parts))
-        flights.store_head(row.id, head, hashlib.sha256(body).digest())
-        return body
-    return stored_body(row)
+def _head(flights: Flights, row: FlyingCopy) -> bytes:
+    compose_head = dialect_named(row.dialect).compose_head
+    if compose_head is None:
+        raise ValueError(f"messages of dialect {row.dialect} are not sent as flights")
+    expires_at, order = flights.flight(row.id).expires_at, flights.order_of(row.id)
+    return compose_head(row, expires_at, flights.now, order)

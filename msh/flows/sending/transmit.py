@@ -1,9 +1,9 @@
 """Outbound messages: copies to be sent are claimed, composed once, handed to the carrier."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 
@@ -159,11 +159,8 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
     dialect = dialect_named(row.dialect)
     if dialect.compose_head is None:
         return _job_of(row, compose(links, row, None), deadline, None)
-    head = dialect.compose_head(row, None, links.now, None)
-    parts = row.wires or []
-    body = b"".join((head, *parts))
-    links.store_head(row.id, head, hashlib.sha256(body).digest())
-    content_type = dialect.content_type(row.boundary, bool(parts))
+    body = copies.body_of(links, row, partial(dialect.compose_head, row, None, links.now, None))
+    content_type = dialect.content_type(row.boundary, bool(row.wires))
     return copies.job_of(
         row,
         Copy(row.id, row.message_id, row.partner_id, None, row.agreement_id),
@@ -176,18 +173,13 @@ def _best_effort_job(links: OutboundLinks, row: BestEffortRow, deadline: float) 
 
 def compose(links: OutboundLinks, row: CopyRow, number: int | None) -> bytes:
     """The bytes of a message under this number, composed once and written with `links`."""
-    if row.head is not None:
-        return stored_body(row)
-    partner, identity, parts = row.partner, row.identity, row.wires or []
+    return copies.body_of(links, row, partial(_head, row, number, links.now))
+
+
+def _head(row: CopyRow, number: int | None, now: datetime) -> bytes:
+    partner, identity, closing = row.partner, row.identity, not row.wires
     ours = partner.our_uri or identity.uri
-    route = Route(ours, partner.uri, identity.error_uri_for(ours), links.now, number)
-    head = _head(row, route, closing=not parts)
-    body = b"".join((head, *parts))
-    links.store_head(row.id, head, hashlib.sha256(body).digest())
-    return body
-
-
-def _head(row: CopyRow, route: Route, *, closing: bool) -> bytes:
+    route = Route(ours, partner.uri, identity.error_uri_for(ours), now, number)
     if row.forwarded_header is not None:
         return wire.compose_routed_head(row.forwarded_header, route, row.boundary, closing=closing)
     return wire.compose_head(header_of(row, route), row.boundary, closing=closing)

@@ -8,8 +8,8 @@ has a backlog. What applications have not taken, and what is counted: `console_m
 from collections.abc import Callable
 
 from django.db import connection
-
 from msh.store.operations.traffic import count_traffic
+
 from partners.models import Agreement, Partner
 
 from . import console_more
@@ -148,7 +148,7 @@ _TERMS = (
 _EMPTY = """
     SET synchronous_commit = off;
     SET session_replication_role = replica; -- foreign keys are not checked row by row
-    TRUNCATE msh_history, msh_attempt, msh_incident, msh_traffic, msh_inboundmessage,
+    TRUNCATE msh_history, msh_attempt, msh_incident, msh_inboundmessage,
              msh_outboundmessage, msh_outboundlink, msh_inboundlink, msh_delivery, msh_businesskey,
              msh_statistics, msh_suspension RESTART IDENTITY CASCADE;
     INSERT INTO msh_outboundlink (partner_id, state)

@@ -181,7 +181,7 @@ def _last_minute(
         "retries": found.minute.retries,
         "duplicates": found.minute.duplicates,
     }
-    said = "Messages acknowledged to us and accepted by us, copies, in the last whole minute."
+    said = "Messages acknowledged to us and accepted by us, copies, in the last counted minute."
     yield _gauge("msh_traffic", said, traffic, label="what")
 
 

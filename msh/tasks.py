@@ -25,8 +25,6 @@ from msh.flows.wake_up import WakeUp, wake_up
 from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
 from msh.store import plans
-from msh.store.clock import read_clock
-from msh.store.operations import traffic
 from msh.store.operations.ongoing import find_ongoing
 from msh.store.statistics.collect import collect
 
@@ -152,15 +150,6 @@ def watch() -> None:
         run_prune()
     except DatabaseError as error:
         logger.warning("watching waits for the database: %s", error)
-
-
-@shared_task(name="msh.tasks.count_traffic")
-def count_traffic() -> None:
-    try:
-        plans.plan_freely()
-        traffic.count_traffic(read_clock())
-    except DatabaseError as error:
-        logger.warning("counting waits for the database: %s", error)
 
 
 @shared_task(name="msh.tasks.collect_statistics")

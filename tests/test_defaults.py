@@ -45,7 +45,6 @@ def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
         "sweep": 1,
         "notify_operators": 5,
         "watch": 10,
-        "count_traffic": 10,
         "collect_statistics": 30,
     }
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)

@@ -30,7 +30,6 @@ SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
     "sweep": ("msh.tasks.sweep", Every(1)),
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
-    "sweep: count traffic": ("msh.tasks.count_traffic", Every(10)),
     "sweep: statistics": ("msh.tasks.collect_statistics", Every(30)),
     "prune": ("msh.tasks.prune", Daily(3, 30)),
 }

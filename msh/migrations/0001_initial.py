@@ -269,19 +269,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='Traffic',
-            fields=[
-                ('minute', models.DateTimeField(primary_key=True, serialize=False)),
-                ('sent', models.PositiveIntegerField(default=0)),
-                ('received', models.PositiveIntegerField(default=0)),
-                ('retries', models.PositiveIntegerField(default=0)),
-                ('duplicates', models.PositiveIntegerField(default=0)),
-            ],
-            options={
-                'ordering': ['minute'],
-            },
-        ),
-        migrations.CreateModel(
             name='BulkJob',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -1137,7 +1124,7 @@ class Migration(migrations.Migration):
             name='Statistics',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('unit', models.CharField(choices=[('hour', 'Hour'), ('day', 'Day'), ('week', 'Week')], max_length=4)),
+                ('unit', models.CharField(choices=[('minute', 'Minute'), ('hour', 'Hour'), ('day', 'Day'), ('week', 'Week')], max_length=6)),
                 ('begins', models.DateTimeField()),
                 ('submitted', models.BigIntegerField(default=0)),
                 ('acknowledged', models.BigIntegerField(default=0)),

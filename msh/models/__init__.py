@@ -8,7 +8,7 @@ from .consumer import Consumer, ConsumerKind
 from .conversation import InboundConversation
 from .delivery import Delivery
 from .flight import Flight, OutboundConversation
-from .history import History, Traffic
+from .history import History
 from .inbound import InboundMessage, InboundState
 from .incident import Channel, Direction, Incident, IncidentNote, OperatorNotice
 from .link import InboundLink, OutboundLink, link_of
@@ -84,7 +84,6 @@ __all__ = [
     "Statistics",
     "StatisticsProgress",
     "Suspension",
-    "Traffic",
     "Unit",
     "addresses_of",
     "is_machine",

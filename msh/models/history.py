@@ -84,21 +84,3 @@ class History(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.event} {self.message_id}"
-
-
-class Traffic(models.Model):
-    """One minute, from its beginning: counted once from the history, so that no page
-    counts millions. `sent` were acknowledged to us, `received` accepted by us;
-    `retries` are copies after a first, `duplicates` copies that came to us and were discarded."""
-
-    minute = models.DateTimeField(primary_key=True)
-    sent = models.PositiveIntegerField(default=0)
-    received = models.PositiveIntegerField(default=0)
-    retries = models.PositiveIntegerField(default=0)
-    duplicates = models.PositiveIntegerField(default=0)
-
-    class Meta:
-        ordering = ["minute"]
-
-    def __str__(self) -> str:
-        return f"{self.minute:%Y-%m-%d %H:%M}: {self.sent} out, {self.received} in"

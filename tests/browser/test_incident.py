@@ -1,17 +1,16 @@
 """The main incident, from the partner that is down to the queue that has run off in order."""
 
 import pytest
-from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from msh.models import History, OutboundMessage
 from msh.protocol.lane import LaneState
-from msh.store.operations.traffic import count_traffic
 from tests.browser.console import Console
 from tests.browser.test_dashboard import trouble
 from tests.exchange.pair import Pair, PairFactory
 from tests.peer import status
 from tests.peer.mailbox import Mailbox
+from tests.statistics.happenings import collect_all
 from tests.waiting import wait_until
 
 PARTNER_MENDED = "their gateway is up again"
@@ -64,7 +63,7 @@ def traffic(partner: Pair, count: int) -> None:
     """Messages of another partner go through, so that the dashboard is not empty."""
     messages = [partner.submit() for _ in range(count)]
     partner.wait_for_state(messages[-1])
-    count_traffic(timezone.now())
+    collect_all()
 
 
 def _called(operators: Mailbox, partner: Pair) -> bool:

@@ -67,7 +67,7 @@ def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
     assert session(planner) == HOT
 
 
-@pytest.mark.parametrize("task", [tasks.count_traffic, tasks.notify_operators])
+@pytest.mark.parametrize("task", [tasks.collect_statistics, tasks.notify_operators])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:

@@ -1,7 +1,6 @@
 """What a partner repeats is counted in one row, and no page loads all rows of a message."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
@@ -9,11 +8,11 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Sum
 from django.urls import reverse
 
-from msh.models import History, InboundMessage, Traffic
-from msh.store.operations.traffic import count_traffic
+from msh.models import History, InboundMessage, Statistics, Unit
 from msh.transport.job import Job
 from tests.admin.conftest import client_of
 from tests.flows.world import World, make_world
+from tests.statistics.happenings import collect_all
 
 pytestmark = pytest.mark.django_db
 
@@ -83,8 +82,10 @@ def test_each_minute_has_its_own_history_row() -> None:
     assert rows.count() == before + 1
     last = rows.latest("pk")
     assert (last.times, counted("DuplicateArrived")) == (1, 4)
-    count_traffic(last.at + timedelta(seconds=1))
-    assert sum(Traffic.objects.values_list("duplicates", flat=True)) == 4
+    collect_all()
+    assert (
+        sum(Statistics.objects.filter(unit=Unit.MINUTE).values_list("duplicates", flat=True)) == 4
+    )
 
 
 def test_clock_that_was_set_back_stops_no_message() -> None:

@@ -63,7 +63,7 @@ def test_the_dashboard_is_read_in_one() -> None:
     client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
 
     def suspend(execute: Any, sql: str, *rest: Any) -> Any:
-        if "msh_traffic" in sql:
+        if "msh_statistics" in sql:
             actor = Actor("ann", "they move")
             in_another_session(lambda: change_link.suspend(world.there, actor))
         return execute(sql, *rest)

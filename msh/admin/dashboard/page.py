@@ -17,7 +17,7 @@ from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.operator_notice import failing
 from msh.admin.setup.api_token import expiring, expiry_of
 from msh.admin.statistics import charts
-from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Traffic
+from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Statistics, Unit
 from msh.protocol.lane import LaneState
 from msh.store.snapshot import snapshot
 
@@ -90,9 +90,10 @@ def _charts(now: datetime) -> Sequence[charts.Chart]:
     """The last 24 hours: messages sent and received, retries and duplicates."""
     slot = timedelta(minutes=SLOT)
     begin = now - DAY
-    names = ("sent", "received", "retries", "duplicates")
+    names = ("acknowledged", "received", "retries", "duplicates")
     counts = {name: [0] * (DAY // slot) for name in names}
-    for row in Traffic.objects.filter(minute__gte=begin).values_list("minute", *names):
+    minutes = Statistics.objects.filter(unit=Unit.MINUTE, partner=None, begins__gte=begin)
+    for row in minutes.values_list("begins", *names):
         for name, count in zip(names, row[1:], strict=True):
             counts[name][min((row[0] - begin) // slot, DAY // slot - 1)] += count
     every = timedelta(hours=4)
@@ -100,7 +101,7 @@ def _charts(now: datetime) -> Sequence[charts.Chart]:
     return [
         charts.rates(
             "Messages per minute, last 24 hours",
-            {"out": counts["sent"], "in": counts["received"]},
+            {"out": counts["acknowledged"], "in": counts["received"]},
             SLOT,
             ticks,
         ),

@@ -1,4 +1,5 @@
-"""What happened with each partner and agreement, by hour, day and week: counted once from the
+"""What happened with each partner and agreement, by hour, day and week, and with the whole MSH by
+the minute: counted once from the
 history and the attempts, so that no page counts millions. `msh.store.statistics` alone writes it.
 """
 
@@ -9,6 +10,8 @@ from django.db.models import Q
 class Unit(models.TextChoices):
     """How long the time is that a row counts."""
 
+    MINUTE = "minute"
+    """Of the whole MSH only: for the charts of the dashboard, and /metrics."""
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
@@ -17,13 +20,13 @@ class Unit(models.TextChoices):
 
 class Statistics(models.Model):
     """One hour, day or week of one agreement, in the time zone of the settings, from its beginning;
-    without partner and agreement: of the whole MSH.
+    without partner and agreement: of the whole MSH, its minutes too.
 
     `sent`: BestEffort, which nobody acknowledges. `failed`: messages that we gave up or cancelled.
     `rejected`: messages that an application refused. `delivery_failures`: attempts at a consumer.
     """
 
-    unit = models.CharField(max_length=4, choices=Unit)
+    unit = models.CharField(max_length=6, choices=Unit)
     begins = models.DateTimeField()
     # Not checked, as in the history: what is counted is there, and stays as long as its partner.
     partner = models.ForeignKey(

@@ -187,8 +187,13 @@ _ATTEMPTS = Statement(
 )
 _MINUTE = Statement(
     """
-    SELECT sent, received, retries, duplicates FROM msh_traffic
-    WHERE minute = date_trunc('minute', now()) - interval '1 minute'
+    SELECT COALESCE(acknowledged, 0) AS sent, COALESCE(received, 0) AS received,
+           COALESCE(retries, 0) AS retries, COALESCE(duplicates, 0) AS duplicates
+    FROM msh_statisticsprogress progress
+    LEFT JOIN msh_statistics slot
+           ON slot.unit = 'minute' AND slot.partner_id IS NULL AND slot.agreement_id IS NULL
+          AND slot.begins = date_trunc('minute', progress.up_to) - interval '1 minute'
+    WHERE progress.up_to IS NOT NULL
     """,
     Minute,
 )

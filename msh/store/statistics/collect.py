@@ -28,11 +28,13 @@ BATCHES = 40
 SETTLED = timedelta(seconds=90)
 """A repetition is counted in a row of the same minute."""
 KEPT = {
+    Unit.MINUTE: timedelta(days=2),
     Unit.HOUR: timedelta(days=8),
     Unit.DAY: timedelta(days=400),
     Unit.WEEK: timedelta(days=400),
 }
-"""The last week by the hour, and whole months for reports of a year ago."""
+"""The last day by the minute, the last week by the hour, and whole months for reports of a year
+ago."""
 
 
 def counted_up_to() -> datetime | None:

@@ -96,13 +96,13 @@ FIND_LAST = Statement(
     Last,
 )
 
-# Each counts in the rows of its hour, day and week: of its partner, and of the whole MSH.
+# Each counts in the rows of its hour, day and week, of its partner and of the whole MSH; and in the
+# minute of the whole MSH.
 _SLOTS = """
-    (VALUES ('hour'), ('day'), ('week')) AS of (unit)
-    CROSS JOIN (VALUES (true), (false)) AS whole (msh)
+    (VALUES ('minute', true), ('hour', true), ('day', true), ('week', true),
+            ('hour', false), ('day', false), ('week', false)) AS slots (unit, whole)
 """
 
-# The definitions of sent (acknowledged), received, retries and duplicates are those of msh_traffic.
 # One probe of a unique index for each row: LIMIT 1 leaves the planner no other way.
 COUNT_HISTORY = Write(f"""
     WITH entry AS MATERIALIZED (
@@ -145,8 +145,8 @@ COUNT_HISTORY = Write(f"""
         WHERE entry.what IS NOT NULL),
     placed AS MATERIALIZED (
         SELECT unit, date_trunc(unit, at, %(zone)s) AS begins,
-               CASE WHEN NOT whole.msh THEN partner_id END AS partner_id,
-               CASE WHEN NOT whole.msh THEN agreement_id END AS agreement_id,
+               CASE WHEN NOT whole THEN partner_id END AS partner_id,
+               CASE WHEN NOT whole THEN agreement_id END AS agreement_id,
                at, what, times, size, seconds
         FROM counted CROSS JOIN {_SLOTS}),
     slot AS (
@@ -195,7 +195,7 @@ COUNT_HISTORY = Write(f"""
       ON slot.unit = placed.unit AND slot.begins = placed.begins
      AND COALESCE(slot.partner_id, 0) = COALESCE(placed.partner_id, 0)
      AND COALESCE(slot.agreement_id, 0) = COALESCE(placed.agreement_id, 0)
-    WHERE seconds IS NOT NULL
+    WHERE seconds IS NOT NULL AND placed.unit <> 'minute'
     GROUP BY slot.id, 2
     ON CONFLICT (slot_id, bucket) DO UPDATE SET number = known.number + EXCLUDED.number
 """)
@@ -205,8 +205,8 @@ COUNT_ATTEMPTS = Write(f"""
         (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
          bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures, in_doubt)
     SELECT unit, date_trunc(unit, claimed_at, %(zone)s) AS begins,
-           CASE WHEN NOT whole.msh THEN message.partner_id END AS of_partner,
-           CASE WHEN NOT whole.msh THEN message.agreement_id END AS of_agreement,
+           CASE WHEN NOT whole THEN message.partner_id END AS of_partner,
+           CASE WHEN NOT whole THEN message.agreement_id END AS of_agreement,
            0, 0, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0
     FROM msh_attempt attempt
     CROSS JOIN LATERAL (

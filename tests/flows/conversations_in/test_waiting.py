@@ -18,19 +18,20 @@ from msh.models import (
     InboundConversation,
     InboundMessage,
     Incident,
-    Traffic,
+    Statistics,
+    Unit,
 )
 from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
-from msh.store.operations.traffic import count_traffic
 from msh.store.sending.polling import Places
 from partners.models import Agreement, Partner
 from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import WHY, delivered, of, open_incidents, run, take
 from tests.peer.ebms2 import message, message_order
+from tests.statistics.happenings import collect_all
 
 pytestmark = pytest.mark.django_db
 
@@ -59,9 +60,9 @@ def test_the_feed_has_what_is_held_when_it_is_released(agreement: Agreement) -> 
 def test_what_is_held_is_counted_once_as_received(agreement: Agreement) -> None:
     take(agreement, 0, 2, 1)
 
-    count_traffic(timezone.now())
+    collect_all()
 
-    assert sum(Traffic.objects.values_list("received", flat=True)) == 3
+    assert sum(Statistics.objects.filter(unit=Unit.MINUTE).values_list("received", flat=True)) == 3
 
 
 def test_operator_is_called_for_a_conversation_that_no_consumer_takes(agreement: Agreement) -> None:

@@ -119,8 +119,8 @@ REFUSED = {
         "reasons = {'RemoveField outboundmessage.size': '...'}",
     ),
     "remove table": (
-        migrations.DeleteModel("Traffic"),
-        "reasons = {'DeleteModel traffic': '...'}",
+        migrations.DeleteModel("Attempt"),
+        "reasons = {'DeleteModel attempt': '...'}",
     ),
     "hidden in another": (
         migrations.SeparateDatabaseAndState([migrations.AddIndex(TABLE, INDEX)]),

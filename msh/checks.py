@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
+from cryptography.fernet import Fernet
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import ERROR, CheckMessage, Error, Tags, register
@@ -335,8 +336,6 @@ def _fernet_keys() -> Iterator[CheckMessage]:
             hint="Create a key with cryptography.fernet.Fernet.generate_key() and keep it secret.",
             id="msh.E003",
         )
-    from cryptography.fernet import Fernet  # noqa: PLC0415  commands load these checks
-
     for number, key in enumerate(settings.MSH_FERNET_KEYS, 1):
         try:
             Fernet(key)

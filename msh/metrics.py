@@ -10,11 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeHistogramMetricFamily,
+    GaugeMetricFamily,
+)
 
 from msh import health
 from msh.protocol.attempt import AttemptOutcome
@@ -24,13 +30,6 @@ from msh.store import capacity
 from msh.store.operations import monitoring
 from msh.web import refusals
 from partners.models.networks import is_in, networks_of
-
-if TYPE_CHECKING:
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeHistogramMetricFamily,
-        GaugeMetricFamily,
-    )
 
 CACHED_FOR = 5.0  # seconds
 MOST_PARTNERS = 20
@@ -84,8 +83,6 @@ def _current() -> bytes:
 
 
 def _written() -> bytes:
-    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  seldom asked
-
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector())
     return generate_latest(registry)
@@ -110,7 +107,7 @@ class _Collector:
         yield from _chosen(found)
 
 
-def _processes() -> Iterator["GaugeMetricFamily"]:
+def _processes() -> Iterator[GaugeMetricFamily]:
     ages = health.signs_of_life()
     yield _gauge("msh_redis_up", "Whether Redis answers.", int(ages is not None))
     if ages is not None:
@@ -118,7 +115,7 @@ def _processes() -> Iterator["GaugeMetricFamily"]:
         yield _gauge("msh_process_idle_seconds", said, ages, label="process")
 
 
-def _disk() -> Iterator["GaugeMetricFamily"]:
+def _disk() -> Iterator[GaugeMetricFamily]:
     free = capacity.free_disk()
     if free is None:
         return
@@ -127,7 +124,7 @@ def _disk() -> Iterator["GaugeMetricFamily"]:
     yield _gauge("msh_disk_watermark_bytes", said, settings.MSH_DISK_WATERMARK)
 
 
-def _waiting(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
+def _waiting(found: monitoring.Figures) -> Iterator[GaugeMetricFamily]:
     links = _complete(found.links, LaneState)
     yield _gauge("msh_links", "Links to partners.", links, label="state")
     numbers = {counted.label: counted.number for counted in found.numbers}
@@ -166,7 +163,7 @@ def _waiting(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
 
 def _last_minute(
     found: monitoring.Figures,
-) -> Iterator["GaugeMetricFamily | GaugeHistogramMetricFamily"]:
+) -> Iterator[GaugeMetricFamily | GaugeHistogramMetricFamily]:
     by_outcome = dict.fromkeys((outcome.value for outcome in AttemptOutcome), 0)
     for row in found.attempts:
         by_outcome[row.outcome] = by_outcome.get(row.outcome, 0) + row.number
@@ -185,9 +182,7 @@ def _last_minute(
     yield _gauge("msh_traffic", said, traffic, label="what")
 
 
-def _histogram(attempts: Sequence[monitoring.Attempts]) -> "GaugeHistogramMetricFamily":
-    from prometheus_client.core import GaugeHistogramMetricFamily  # noqa: PLC0415  see `_written`
-
+def _histogram(attempts: Sequence[monitoring.Attempts]) -> GaugeHistogramMetricFamily:
     buckets, total = [], 0
     for place, bound in enumerate((*monitoring.ATTEMPT_BOUNDS, float("inf"))):
         total += sum(row.number for row in attempts if row.place == place)
@@ -198,7 +193,7 @@ def _histogram(attempts: Sequence[monitoring.Attempts]) -> "GaugeHistogramMetric
     return family
 
 
-def _chosen(found: monitoring.Figures) -> Iterator["GaugeMetricFamily"]:
+def _chosen(found: monitoring.Figures) -> Iterator[GaugeMetricFamily]:
     if not found.partners:
         return
     queued = {partner.name: partner.queued for partner in found.partners}
@@ -214,19 +209,15 @@ def _complete(counted: Sequence[monitoring.Counted], labels: Iterable[str]) -> d
     return {str(label): 0 for label in labels} | {one.label: one.number for one in counted}
 
 
-def _refused() -> "CounterMetricFamily":
+def _refused() -> CounterMetricFamily:
     """Of the web processes of this machine only, unlike what stands in the tables."""
-    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  see `_written`
-
     said = "Refused by the web processes before it was a request; their log says why."
     return CounterMetricFamily("msh_http_refused_total", said, refusals.total())
 
 
 def _gauge(
     name: str, said: str, values: Mapping[str, float] | float, label: str = ""
-) -> "GaugeMetricFamily":
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415  see `_written`
-
+) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, said, labels=[label] if label else [])
     if isinstance(values, Mapping):
         for key, value in values.items():

@@ -1,12 +1,9 @@
 """What we show to partners is kept encrypted, so that a copy of the database is not enough."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
-
-if TYPE_CHECKING:
-    from cryptography.fernet import MultiFernet
 
 
 class SecretUnreadableError(Exception):
@@ -25,10 +22,8 @@ def decrypt(token: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _decrypted(keys: tuple[str, ...], token: str) -> str:
-    """Remembered: each POST to a partner needs its credential, and decrypting it costs a tenth of
+    """Cached: each POST to a partner needs its credential, and decrypting it costs a tenth of
     what claiming the message does."""
-    from cryptography.fernet import InvalidToken  # noqa: PLC0415  see _fernet
-
     try:
         return _fernet(keys).decrypt(token).decode()
     except InvalidToken:
@@ -41,8 +36,6 @@ def _decrypted(keys: tuple[str, ...], token: str) -> str:
 def rotate(token: str) -> str:
     """`token` under the first of MSH_FERNET_KEYS: itself, if it is so already. Raises
     SecretUnreadableError."""
-    from cryptography.fernet import InvalidToken  # noqa: PLC0415  see _fernet
-
     try:
         _fernet(tuple(settings.MSH_FERNET_KEYS[:1])).decrypt(token)
     except InvalidToken:
@@ -51,8 +44,5 @@ def rotate(token: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _fernet(keys: tuple[str, ...]) -> "MultiFernet":
-    # Loading it takes a command that decrypts nothing a twentieth of its time.
-    from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415
-
+def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])

@@ -1,7 +1,6 @@
 """Who is called about incidents, and when not: recipients, and maintenance windows of partners."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -11,17 +10,15 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from msh.protocol.alerts.escalation import Rule
 from msh.protocol.alerts.maintenance import Window, WindowState
+from msh.protocol.alerts.quiet import QuietHours, never_end
 from msh.protocol.alerts.severity import Severity
 from msh.protocol.vocabulary import utc_text
 from partners import secrecy
 
 from .consumer import why_not_posted_to
 from .incident import Channel
-
-if TYPE_CHECKING:
-    from msh.protocol.alerts.escalation import Rule
-    from msh.protocol.alerts.quiet import QuietHours
 
 ALL_DAYS = "1234567"
 STEPS = 9
@@ -175,8 +172,6 @@ class AlertRecipient(models.Model):
 
     def clean(self) -> None:
         self._require_address()
-        from msh.protocol.alerts.quiet import never_end  # noqa: PLC0415  see msh.protocol.kinds
-
         quiet = self.quiet
         if quiet is not None and never_end(quiet):
             raise ValidationError("The quiet hours never end: switch the recipient off instead.")
@@ -215,18 +210,14 @@ class AlertRecipient(models.Model):
         return secrecy.decrypt(self.key_secret) if self.key_secret else ""
 
     @property
-    def quiet(self) -> "QuietHours | None":
-        from msh.protocol.alerts.quiet import QuietHours  # noqa: PLC0415  see msh.protocol.kinds
-
+    def quiet(self) -> QuietHours | None:
         if self.quiet_from is None and not self.quiet_all_day:
             return None
         days, all_day = (frozenset(map(int, one)) for one in (self.quiet_days, self.quiet_all_day))
         return QuietHours(self.time_zone, self.quiet_from, self.quiet_until, days, all_day)
 
     @property
-    def rule(self) -> "Rule":
-        from msh.protocol.alerts.escalation import Rule  # noqa: PLC0415  see msh.protocol.kinds
-
+    def rule(self) -> Rule:
         return Rule(
             self.pk,
             Severity(self.at_least),

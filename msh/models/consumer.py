@@ -1,7 +1,7 @@
 """Who takes accepted messages: the consumers of our applications."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
@@ -9,14 +9,12 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from msh.protocol.delivery.events import Policy
 from msh.protocol.kinds import OnFailure
 from msh.protocol.uri import is_link_local, origin
 from partners import secrecy
 
 from . import callables
-
-if TYPE_CHECKING:
-    from msh.protocol.delivery.events import Policy
 
 DAY = 86_400  # seconds
 
@@ -181,9 +179,7 @@ class Consumer(models.Model):
             raise ValidationError({"url": moved})
 
     @property
-    def policy(self) -> "Policy":
-        from msh.protocol.delivery.events import Policy  # noqa: PLC0415  see msh.protocol.kinds
-
+    def policy(self) -> Policy:
         return Policy(
             doubtful=self.history and self.kind != ConsumerKind.IN_PROCESS,
             lease=self.lease,

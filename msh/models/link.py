@@ -11,9 +11,9 @@ from msh.protocol import sequence
 from msh.protocol.agreement import Terms, UnreadableTerms
 from msh.protocol.errors import UnreadableTermsError
 from msh.protocol.lane import InFlight, Lane, LaneState
+from msh.protocol.receiver import ReceivingLink
 
 if TYPE_CHECKING:
-    from msh.protocol.receiver import ReceivingLink
     from partners.models import Partner
 
 _NUMBER = Q(next_number__gte=sequence.FIRST, next_number__lte=sequence.LAST)
@@ -216,9 +216,7 @@ class InboundLink(models.Model):
         return f"from {self.partner}"
 
     @property
-    def receiving(self) -> "ReceivingLink":
-        from msh.protocol.receiver import ReceivingLink  # noqa: PLC0415  see msh.protocol.kinds
-
+    def receiving(self) -> ReceivingLink:
         return ReceivingLink(self.last_number, self.epoch, self.reset_allowed)
 
 

@@ -1,4 +1,4 @@
-"""Values that rows store: models need these alone, and a command that reads loads nothing else."""
+"""Values that rows store."""
 
 from enum import StrEnum
 

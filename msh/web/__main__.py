@@ -5,55 +5,39 @@ has ended is replaced at once.
 """
 
 import os
-import signal
-import socket
 import sys
 import threading
-import time
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from msh.processes import Restarts, die_with_parent
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from .accepting import Counts
-
 WORKERS = 2
 THREADS = 8
-CANNOT_START = 3
-"""Exit status of a process that would fail the same way again."""
-STOP_SECONDS = 10.0  # more than serve.GRACEFUL: requests under way end first
 
 
 def main() -> int:
-    given = _arguments()
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  not for --help
-
+    given, parent = _arguments(), os.getpid()
     try:
         application = _load()
+        from .processes import CANNOT_START, run  # noqa: PLC0415  needs Django set up
     except ImproperlyConfigured as problem:
         _report(problem)
         return 1
-    from .accepting import Counts  # noqa: PLC0415  not for --help
-    from .serve import bind, prepared  # noqa: PLC0415
-
     try:
-        if given.fd is None:
-            listener = bind(given.host, given.port)
-        else:
-            listener = prepared(socket.socket(fileno=given.fd))
+        return run(application, given)
+    except ImproperlyConfigured as problem:  # of one of the processes
+        _report(problem)
+        return CANNOT_START
     except OSError as problem:
+        if os.getpid() != parent:
+            raise
         _report(problem)
         return 1
-    counts = Counts(given.workers)
-    try:
-        return Parent(given.workers, counts, listener if given.fd is None else None).run()
-    except Forked as forked:
-        return _work(application, given, listener, counts, forked.place)
 
 
 def _arguments() -> Namespace:
@@ -75,13 +59,10 @@ def _report(problem: Exception) -> None:
 def _load() -> "WSGIApplication":
     """Raises ImproperlyConfigured, also for threads that loading starts: a forked process would not
     have them. Who has started some before, as monitoring agents do, knows of forks."""
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
-    from django.db import connections  # noqa: PLC0415
-
     before = set(threading.enumerate())
     from msh.wsgi import application  # noqa: PLC0415  sets Django up
 
-    from . import serve  # noqa: F401, PLC0415
+    from . import serve  # noqa: F401, PLC0415  is shared by the processes, too
 
     connections.close_all()
     started = [one.name for one in threading.enumerate() if one not in before]
@@ -91,125 +72,6 @@ def _load() -> "WSGIApplication":
             "web processes would not have them: start them when they are first used."
         )
     return application
-
-
-class Forked(BaseException):
-    """Raised in a new web process, to leave what the parent was doing. `place`: which of them."""
-
-    def __init__(self, place: int) -> None:
-        super().__init__(place)
-        self.place = place
-
-
-class Parent:
-    """`listener` is closed in the end; None for one that goes on without us."""
-
-    def __init__(self, count: int, counts: "Counts", listener: socket.socket | None) -> None:
-        self._pid = os.getpid()
-        self._listener = listener
-        self._children = [Worker(place, counts) for place in range(count)]
-        self._ends = False
-
-    def run(self) -> int:
-        """The exit status: 1 if they cannot be started. Raises Forked in each of them."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._end)
-        try:
-            while not self._ends:
-                for child in self._children:
-                    if child.watch() == CANNOT_START:
-                        return 1
-                time.sleep(0.05)
-            return 0
-        except Forked:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
-            if self._ends:  # asked between fork and here
-                os._exit(0)
-            die_with_parent(self._pid)
-            raise
-        finally:
-            if os.getpid() == self._pid:
-                self._stop()
-
-    def _stop(self) -> None:
-        for child in self._children:
-            child.ask_to_end()
-        if self._listener:
-            with suppress(OSError):  # nobody has listened on it
-                self._listener.shutdown(socket.SHUT_RDWR)
-        end = time.monotonic() + STOP_SECONDS
-        for child in self._children:
-            child.wait(end)
-
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        self._ends = True
-
-
-class Worker:
-    """One process, started again when it ends."""
-
-    def __init__(self, place: int, counts: "Counts") -> None:
-        self._place = place
-        self._counts = counts
-        self._pid = 0
-        self._restarts = Restarts()
-
-    def watch(self) -> int | None:
-        """Start it if it is time to. Its exit status, if it has just ended."""
-        now = time.monotonic()
-        status = self._exit_status()
-        if status is not None:
-            self._restarts.note_end(now)
-            self._counts.note_end(self._place)
-        if not self._pid and self._restarts.is_due(now) and status != CANNOT_START:
-            self._pid = os.fork()
-            if not self._pid:
-                raise Forked(self._place)
-            self._restarts.note_start(now)
-        return status
-
-    def ask_to_end(self) -> None:
-        if self._pid:
-            os.kill(self._pid, signal.SIGTERM)
-
-    def wait(self, end: float) -> None:
-        """Until it has ended; killed at `end`, by `time.monotonic`."""
-        while self._pid and self._exit_status() is None:
-            if time.monotonic() > end:
-                os.kill(self._pid, signal.SIGKILL)
-            time.sleep(0.02)
-
-    def _exit_status(self) -> int | None:
-        if not self._pid:
-            return None
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        if not pid:
-            return None
-        self._pid = 0
-        return os.waitstatus_to_exitcode(status)
-
-
-def _work(
-    application: "WSGIApplication",
-    given: Namespace,
-    listener: socket.socket,
-    counts: "Counts",
-    place: int,
-) -> int:
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415  Django is set up
-
-    from msh import checks  # noqa: PLC0415
-
-    from .serve import serve  # noqa: PLC0415
-
-    try:
-        checks.require()
-    except ImproperlyConfigured as problem:
-        _report(problem)
-        return CANNOT_START
-    serve(application, listener, given.threads, counts, place)
-    return 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import yaml
 
 from msh import stopping
 from msh.standalone.running import _children
-from msh.web.__main__ import STOP_SECONDS
+from msh.web.processes import STOP_SECONDS
 from tests.image import engine
 from tools.settings_example import TARGET, composed, settings
 

@@ -130,7 +130,7 @@ xmlns:xlink="http://www.w3.org/1999/xlink">
       <eb:To><eb:PartyId eb:type="urn:oasis:duns">%(to_party)s</eb:PartyId></eb:To>
       <eb:CPAId>%(tpa_id)s</eb:CPAId>
       <eb:ConversationId>%(message_id)s</eb:ConversationId>
-      <eb:Service>urn:example:QuoteToCollect</eb:Service>
+      <eb:Service eb:type="name">QuoteToCollect</eb:Service>
       <eb:Action>NewPurchaseOrder</eb:Action>
       <eb:MessageData>
         <eb:MessageId>%(message_id)s</eb:MessageId>

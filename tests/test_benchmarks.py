@@ -1,6 +1,7 @@
 """What `make bench` measures when it is asked, and the page that shows it."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +10,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from benchmarks import capacity, chain, report_page
+from benchmarks import capacity, chain, report_page, stage, wire
 from benchmarks.acts import LONG, SHORT, is_chosen, names_of
+from msh.flows.receiving.dialects import receiver_of
+from msh.flows.receiving.incoming import Incoming
+from msh.models import InboundMessage
+from partners.models import Agreement, Partner, our_identity
 
 
 def test_every_figure_has_one_name() -> None:
@@ -89,3 +94,25 @@ def test_bare_chain_counts_what_arrived_once(servers: chain.Servers) -> None:
         )
     with pytest.raises(RuntimeError, match="6 exchanged"):
         chain.check(servers, servers, 6)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("dialect", ["trp", "ebms2"])
+def test_what_is_sent_to_measure_receiving_is_accepted(dialect: str) -> None:
+    """By the agreement that the benchmark sets up: what is refused is quick, and no figure."""
+    partner = Partner.objects.create(name="load-00", uri="http://load.example/ebxml/")
+    parties = {"our_party": "299999", "their_party": "300000"}
+    if dialect == "ebms2":
+        parties |= dict.fromkeys(("our_party_context", "their_party_context"), "urn:oasis:duns")
+    terms = stage._TERMS_OF[dialect]
+    Agreement.objects.create(partner=partner, tpa_id="load-00", **parties, **terms)
+    uris = (partner.uri, our_identity().uri)
+    pair = wire.Pair("load-00", *uris, "300000", "299999", "load-00", "token", dialect)
+    for _ in range(2):
+        request = pair.next_request()
+        head, _, body = request.partition(b"\r\n\r\n")
+        (content_type,) = re.findall(rb"(?im)^Content-Type: (.+?)\r?$", head)
+        incoming = Incoming(content_type.decode(), body)
+        answer = receiver_of(incoming).receive(partner, incoming)
+        assert (answer.status, answer.reason) == (204, "")
+    assert InboundMessage.objects.count() == 2

@@ -185,6 +185,7 @@ _SETTINGS: dict[str, Settings] = {
             "soap_action",
             "refuses_status",
             "ack",
+            "ack_actor",
             "eliminates",
             "on_failure",
             "lenient",

@@ -37,6 +37,13 @@ class Presence(models.TextChoices):
     PER_MESSAGE = "perMessage", "per message"
 
 
+class AckActor(models.TextChoices):
+    """The actor of our AckRequested (EB-044)."""
+
+    TO_PARTY_MSH = "toPartyMSH", "toPartyMSH"
+    NEXT_MSH = "nextMSH", "nextMSH"
+
+
 class SyncReply(models.TextChoices):
     """syncReplyMode of the CPA."""
 
@@ -90,6 +97,15 @@ class Ebms2Settings(models.Model):
     ack = _presence(
         "AckRequested",
         "perMessage: OnceAndOnlyOnce asks for an Acknowledgement, BestEffort does not.",
+    )
+    ack_actor = models.CharField(
+        "actor of AckRequested",
+        max_length=10,
+        choices=AckActor,
+        default=AckActor.TO_PARTY_MSH,
+        db_default=AckActor.TO_PARTY_MSH.value,
+        help_text="Which MSH is asked for the Acknowledgment: that of the To party, or the next one,"
+        " as some hubs have it.",
     )
     eliminates = _presence(
         "DuplicateElimination",

@@ -12,6 +12,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.peer.ebms2 import (
+    NEXT_MSH,
     Outgoing,
     acknowledgment,
     acknowledgment_block,
@@ -296,3 +297,19 @@ def test_error_about_nothing_that_we_sent_is_noted_with_its_words(sky: Sky) -> N
     row = History.objects.get(message_id="nothing")
     assert row.event == "MessageErrorReceived"
     assert SAID in row.detail
+
+
+@pytest.mark.requirement("EB-044", "EB-086")
+def test_an_acknowledgment_of_the_next_msh_completes_a_message_that_asked_it() -> None:
+    sky = make_sky(ack_actor="nextMSH")
+    sent = sky.submit()
+    (job,) = sky.poll()
+    assert NEXT_MSH.encode() in job.body
+    sky.end(job)
+    fields = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
+    ack = acknowledgment(sent.message_id, cpa_id=sky.agreement.tpa_id, **fields)
+    ack = ack.but(extra=acknowledgment_block(sent.message_id, NEXT_MSH))
+
+    assert ebms2.receive(sky.partner, Incoming(ack.content_type, ack.body)).status == 204
+
+    assert sky.state(sent) == "acknowledged"

@@ -153,9 +153,9 @@ def _signal(action: str, of: str, **fields: Any) -> Outgoing:
     return Outgoing(**{**bare, **about, **fields})
 
 
-def acknowledgment_block(of: str) -> str:
+def acknowledgment_block(of: str, actor: str = TO_PARTY_MSH) -> str:
     inner = f"{_element('Timestamp', '2026-11-22T12:00:01Z')}{_element('RefToMessageId', of)}"
-    return f'<eb:Acknowledgment {_BLOCK} SOAP:actor="{TO_PARTY_MSH}">{inner}</eb:Acknowledgment>'
+    return f'<eb:Acknowledgment {_BLOCK} SOAP:actor="{actor}">{inner}</eb:Acknowledgment>'
 
 
 def acknowledgment(of: str, **fields: Any) -> Outgoing:

@@ -156,7 +156,7 @@ class AgreementInline(StackedInline):
                 "fields": (
                     ("our_role", "their_role"),
                     "service_type",
-                    ("ack", "eliminates"),
+                    ("ack", "ack_actor", "eliminates"),
                     ("time_to_live", "persist_duration"),
                     ("window", "on_failure"),
                     ("sync_reply", "ordered"),

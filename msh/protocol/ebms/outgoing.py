@@ -18,10 +18,12 @@ from .message import (
     Reference,
     Service,
 )
-from .vocabulary import OrderStatus
+from .vocabulary import Actor, OrderStatus
 
 _OF_SETTING = {"always": True, "never": False}
 """Of `ack` and `eliminates`; with any other value the message's semantics decides (EB-078)."""
+
+_ACTORS = {"toPartyMSH": Actor.TO_PARTY_MSH, "nextMSH": Actor.NEXT_MSH}
 
 
 class Outgoing(Protocol):
@@ -61,6 +63,8 @@ class Outgoing(Protocol):
     @property
     def ack(self) -> str: ...
     @property
+    def ack_actor(self) -> str: ...
+    @property
     def eliminates(self) -> str: ...
     @property
     def sync_reply(self) -> str: ...
@@ -99,7 +103,7 @@ def message_of(
     )
     return Message(
         header,
-        ack_requested=(AckRequested(),) if asks else (),
+        ack_requested=(AckRequested(actor=_ACTORS[outgoing.ack_actor]),) if asks else (),
         sync_reply=outgoing.sync_reply != NO_SYNC,
         order=_message_order(order) if order else None,
         manifest=tuple(references),

@@ -179,6 +179,7 @@ class FlyingCopy(RouteColumns):
     their_role: str
     service_type: str
     ack: str
+    ack_actor: str
     eliminates: str
     sync_reply: str
     soap_action: str

@@ -42,6 +42,7 @@ class BestEffortRow(CopyRow):
     their_role: str
     service_type: str
     ack: str
+    ack_actor: str
     eliminates: str
     sync_reply: str
     soap_action: str
@@ -53,7 +54,7 @@ LOAD_BEST_EFFORT = Statement(
         "message.id = ANY(%(ids)s)",
         """
            agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
-           message.to_role AS their_role, message.service_type, agreement.ack,
+           message.to_role AS their_role, message.service_type, agreement.ack, agreement.ack_actor,
            agreement.eliminates, 'none' AS sync_reply, agreement.soap_action,
         """,
     ),

@@ -39,6 +39,7 @@ AGREEMENT = {
     "early_warning": 0,
     "dialect": "trp",
     "ack": "perMessage",
+    "ack_actor": "toPartyMSH",
     "eliminates": "perMessage",
     "time_to_live": 0,
     "persist_duration": 0,

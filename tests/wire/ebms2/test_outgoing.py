@@ -35,6 +35,7 @@ class Draft:
     their_party_context: str = "DUNS"
     their_role: str = "Seller"
     ack: str = "perMessage"
+    ack_actor: str = "toPartyMSH"
     eliminates: str = "perMessage"
     sync_reply: str = "none"
     soap_action: str = "ebXML"
@@ -75,6 +76,13 @@ def test_best_effort_asks_for_nothing_unless_the_agreement_says_so() -> None:
     assert (bare.ack_requested, bare.header.eliminates_duplicates) == ((), False)
     asked = written(Draft(semantics="BestEffort", ack="always", eliminates="always")).message
     assert (len(asked.ack_requested), asked.header.eliminates_duplicates) == (1, True)
+
+
+@pytest.mark.requirement("EB-044")
+@pytest.mark.parametrize("actor", ["toPartyMSH", "nextMSH"])
+def test_the_msh_that_is_asked_is_that_of_the_agreement(actor: str) -> None:
+    (asked,) = written(Draft(ack_actor=actor)).message.ack_requested
+    assert asked.actor.endswith(f":{actor}")
 
 
 @pytest.mark.requirement("EB-120", "EB-121")

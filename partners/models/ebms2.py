@@ -104,8 +104,8 @@ class Ebms2Settings(models.Model):
         choices=AckActor,
         default=AckActor.TO_PARTY_MSH,
         db_default=AckActor.TO_PARTY_MSH.value,
-        help_text="Which MSH is asked for the Acknowledgment: that of the To party, or the next one,"
-        " as some hubs have it.",
+        help_text="Which MSH is asked for the Acknowledgment: that of the To party, or the next"
+        " one, as some hubs have it.",
     )
     eliminates = _presence(
         "DuplicateElimination",

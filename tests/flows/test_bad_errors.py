@@ -169,7 +169,7 @@ def test_answer_names_the_place_and_the_cure() -> None:
         start = job.body.index(element)
         end = job.body.index(b"<", start + 1)
         body = job.body[:start] + wrong[:-1] + job.body[end:]
-        receive.receive(world.here, job.content_type, body)
+        receive.receive(world.here, Incoming(job.content_type, body))
         pending = Signal.objects.get()
         assert (pending.kind, pending.code) == ("Error", code)
         assert pending.ref_to_message_id == message.message_id

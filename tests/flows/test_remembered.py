@@ -167,7 +167,7 @@ def test_other_parties_are_looked_up(world: World) -> None:
     other = job.body.replace(b">111<", b">112<")
     assert other != job.body
     before = counts()
-    assert receive_fast_path(partner, job.content_type, other) is None
+    assert receive_fast_path(partner, Incoming(job.content_type, other)) is None
     assert counts() == before
     assert take(partner, job)
 

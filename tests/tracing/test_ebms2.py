@@ -6,6 +6,7 @@ import pytest
 
 from msh import tracing
 from msh.flows.receiving.ebms2 import receive, receive_fast_path
+from msh.flows.receiving.incoming import Incoming
 from msh.tracing.context import trace_of
 from partners.models import Partner
 from tests.endpoint.ebms2 import agree
@@ -36,7 +37,7 @@ def spans_of(out: Outgoing, partner: Partner, collector: Collector) -> set[tuple
     assert recorder is not None
     for path in (receive_fast_path, receive):
         recorder.begin({})
-        answer = path(partner, out.content_type, out.body)
+        answer = path(partner, Incoming(out.content_type, out.body))
         assert answer is None or answer.status == 204
         recorder.watch(lambda status, headers, error=None: lambda body: body)("204 Gone", [])
     recorder.close()

@@ -1,8 +1,8 @@
 """What each effect of a flight's table writes, and of a gate's, beyond what all have in common."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from msh.protocol import effects as do
 from msh.protocol.flight.gate import MessageUnreached
@@ -14,6 +14,9 @@ from msh.store.sending.effects import COMMON, Method, Writer
 
 from . import flight_sql, gate_sql
 from .locked_flight import LockedFlight, text_of
+
+if TYPE_CHECKING:
+    from .flights import Flights
 
 
 def detail_of(effects: Iterable[object]) -> str:
@@ -51,11 +54,12 @@ def with_last_words(key: int, detail: str) -> tuple[str, Reason]:
     return f"{detail}, the last: {last.detail}" if last.detail else detail, Reason(last.reason)
 
 
-@dataclass(slots=True, kw_only=True)
-class FlightWriter(Writer["Flights"]):
+@dataclass(slots=True)
+class FlightWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
-    one: LockedFlight
+    unit: "Flights"
+    one: LockedFlight = field(kw_only=True)
 
     def complete(self, effect: do.Complete) -> None:
         self._end("acknowledged")
@@ -107,7 +111,7 @@ FlightWriter.METHODS = {
 
 
 @dataclass(slots=True)
-class GateWriter(Writer["Flights"]):
+class GateWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
     def resolve_incidents(self, effect: do.ResolveIncidents) -> None:

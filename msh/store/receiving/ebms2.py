@@ -148,12 +148,12 @@ def _decide(pair: Pair, received: ReceivedMessage) -> tuple[Ruling, list[Call[ob
         if not any(isinstance(effect, do.Accept) for effect in ruling.effects):
             return ruling, []
         partner_id, columns = pair.found.partner.pk, columns_of(pair, received)
-        return ruling, store_calls(partner_id, columns, received.payloads)
+        return ruling, store_calls(partner_id, pair.row.now, columns, received.payloads)
     after, ruling = ebms2_order.decide(place, pair, received, event)
     if not any(isinstance(effect, do.Accept | do.Hold) for effect in ruling.effects):
         return ruling, []
     columns = columns_of(pair, received)
-    return ruling, ebms2_order.taking_calls(place, columns, received, after, ruling.effects)
+    return ruling, ebms2_order.taking_calls(place, pair, columns, received, after, ruling.effects)
 
 
 def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -> Pair:
@@ -255,7 +255,6 @@ def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:
         "action": header.action,
         "ref_to_message_id": header.ref_to_message_id,
         "sent_at": header.timestamp,
-        "received_at": pair.row.now,
         "content_digest": received.content_digest,
         "header": received.envelope,
         "from_role": header.from_party.role,

@@ -71,6 +71,7 @@ def decide(
 
 def taking_calls(
     place: Place,
+    pair: Pair,
     columns: Mapping[str, object],
     received: ReceivedMessage,
     after: Conversation,
@@ -86,6 +87,8 @@ def taking_calls(
         "order_number": number,
     }
     return [
-        *store_calls(conversation.partner_id, {**columns, **in_order}, received.payloads),
+        *store_calls(
+            conversation.partner_id, pair.row.now, {**columns, **in_order}, received.payloads
+        ),
         *conversation.calls(after, effects),
     ]

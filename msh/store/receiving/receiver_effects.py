@@ -30,10 +30,10 @@ def calls_of(  # noqa: PLR0911  one for each effect
             columns = message_columns(message) | {
                 "link_id": pair.link_id,
                 "agreement_id": pair.agreement_id,
-                "received_at": pair.now,
+                "epoch": effect.epoch,
+                "sequence_number": effect.sequence_number,
             }
-            of_pair = {"epoch": effect.epoch, "sequence_number": effect.sequence_number}
-            return store_calls(pair.partner_id, columns | of_pair, message.payloads)
+            return store_calls(pair.partner_id, pair.now, columns, message.payloads)
         case do.SendOn():
             return [mark_for_forwarding(pair.link_id, header.message_id, effect.withheld)]
         case do.QueueAck():
@@ -82,24 +82,17 @@ _NO_VALUES: Mapping[str, object] = {
 
 
 def store_calls(
-    partner_id: int, columns: Mapping[str, object], payloads: Sequence[Payload]
+    partner_id: int, now: datetime, columns: Mapping[str, object], payloads: Sequence[Payload]
 ) -> list[Call[object]]:
     """A message is stored with its payloads, and its history begins."""
-    row = {**_NO_VALUES, **columns}
+    row = {**_NO_VALUES, **columns, "received_at": now}
     number = row["sequence_number"] if row["order_number"] is None else row["order_number"]
+    detail = "" if number is None else f"number {number}"
+    message_id, state = str(row["message_id"]), str(row["state"])
+    arrived = (partner_id, now, message_id, "MessageArrived", detail)
     return [
         message_sql.INSERT(**row, **payload_columns(payloads)),
-        history.insert(
-            HistoryRow(
-                partner_id,
-                "in",
-                "MessageArrived",
-                str(row["message_id"]),
-                to_state=str(row["state"]),
-                detail="" if number is None else f"number {number}",
-                at=row["received_at"],
-            )
-        ),
+        history_call(*arrived, to_state=state),
     ]
 
 

@@ -1,7 +1,7 @@
 """BestEffort messages from claim to end: one attempt each, outside the order of the link."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
@@ -97,11 +97,11 @@ def add_errors(
     return bool(rows)
 
 
-@dataclass(slots=True, kw_only=True)
-class _ErrorWriter(Writer[UnitOfWork]):
+@dataclass(slots=True)
+class _ErrorWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
-    was: str
+    was: str = field(kw_only=True)
 
     def fail(self, effect: do.Fail) -> None:
         key = self.keys[effect.message_id]

@@ -6,7 +6,7 @@ the effects of its own table, and its `METHODS` names them all.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from msh.protocol import effects as do
 from msh.store import incidents
@@ -15,12 +15,11 @@ from msh.store.history import ITSELF, Actor
 from . import message_sql, party_events
 from .unit import UnitOfWork
 
-Unit_co = TypeVar("Unit_co", bound=UnitOfWork, covariant=True)
 Method = Callable[[Any, Any], None]
 
 
 @dataclass(slots=True)
-class Writer(Generic[Unit_co]):
+class Writer:
     """Writes the effects of one step of messages to this partner, by this event and actor.
 
     `keys`: row id of each message that an effect may name, by MessageId.
@@ -28,7 +27,7 @@ class Writer(Generic[Unit_co]):
 
     METHODS: ClassVar[Mapping[type, Method]] = {}
 
-    unit: Unit_co
+    unit: UnitOfWork
     partner_id: int
     keys: Mapping[str, int]
     event: str

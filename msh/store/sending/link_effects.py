@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from msh.protocol import effects as do
 from msh.protocol.agreement import Terms
@@ -15,6 +15,9 @@ from . import message_sql, upstream
 from .effects import COMMON, Method, Writer
 from .locked_link import Locked
 
+if TYPE_CHECKING:
+    from .links import OutboundLinks
+
 
 @lru_cache(maxsize=1000)
 def text_of(terms: Terms) -> str:
@@ -22,11 +25,12 @@ def text_of(terms: Terms) -> str:
     return json.dumps(asdict(terms))
 
 
-@dataclass(slots=True, kw_only=True)
-class LinkWriter(Writer["OutboundLinks"]):
+@dataclass(slots=True)
+class LinkWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
-    locked: Locked
+    unit: "OutboundLinks"
+    locked: Locked = field(kw_only=True)
 
     def put_in_flight(self, effect: do.PutInFlight) -> None:
         self.unit.add(
@@ -88,8 +92,8 @@ class LinkWriter(Writer["OutboundLinks"]):
         self._acknowledge_upstream(effect.message_id)
 
     def explain_suspension(self, effect: do.ExplainSuspension) -> None:
-        told = {"detail": effect.detail, "reason": effect.reason}
-        self.locked.suspended = self.locked.suspended._replace(**told)
+        detail, reason = effect.detail, effect.reason
+        self.locked.suspended = self.locked.suspended._replace(detail=detail, reason=reason)
         self.locked.changed = True
         about = {"partner_id": self.partner_id, "message_id": effect.message_id}
         self.unit.add(incidents.EXPLAIN(text=effect.detail, reason=effect.reason, **about))

@@ -5,7 +5,7 @@ console, the API (`explanation`), alerts and `manage.py trace` say what it says.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -63,16 +63,20 @@ class Cause:
         return words_of(self.text)
 
 
-def _cause(row: Mapping[str, str | list[str]]) -> Cause:
-    words = {key: str(value) for key, value in row.items() if key != "helps"}
-    helps = tuple(map(Help, row.get("helps", (Help.RESUME,))))
-    return Cause(words.pop("title"), words.pop("text"), helps=helps, **words)
+def _cause(
+    title: str,
+    text: str,
+    runbook: str = "",
+    helps: Sequence[str] = ("resume",),
+    meanwhile: str = "",
+) -> Cause:
+    return Cause(title, text, runbook, tuple(map(Help, helps)), meanwhile)
 
 
 _TABLE = tomllib.loads((Path(__file__).parent / "causes.toml").read_text("utf-8"))
-ANSWERS = {Reason(code): _cause(row) for code, row in _TABLE["answer"].items()}
+ANSWERS = {Reason(code): _cause(**row) for code, row in _TABLE["answer"].items()}
 """By the reason of the last attempt. Reasons that are not here say nothing about the cause."""
-CAUSES: dict[str, Cause] = {kind: _cause(row) for kind, row in _TABLE["incident"].items()}
+CAUSES: dict[str, Cause] = {kind: _cause(**row) for kind, row in _TABLE["incident"].items()}
 """By kind of incident; of a suspension by an operator, and of an early warning."""
 
 _OF_THE_ANSWER = {

@@ -167,6 +167,7 @@ def test_copy_that_comes_while_the_first_is_stored_is_taken_under_the_lock() -> 
 
     answer = meet(take, take)
 
+    assert answer is not None
     assert (answer.status, answer.reason) == (204, "")
     assert InboundMessage.objects.get(message_id=out.message_id).duplicates == 1
 

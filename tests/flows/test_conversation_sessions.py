@@ -41,7 +41,7 @@ def arrival(agreement: Agreement, number: int, conversation: str = "talk") -> Ac
         cpa_id=agreement.tpa_id,
         extra=message_order(number, "Continue" if number else "Reset"),
     )
-    return partial(receive, agreement.partner, out.content_type, out.body)
+    return partial(receive, agreement.partner, Incoming(out.content_type, out.body))
 
 
 def with_holes(*conversations: str) -> Agreement:

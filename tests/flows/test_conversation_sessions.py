@@ -12,6 +12,7 @@ from msh.flows.operations.change_conversation import skip_missing, start_order_i
 from msh.flows.operations.change_link import open_links
 from msh.flows.operations.watch import call_for_holes
 from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundConversation, InboundMessage, Incident
 from msh.store.operations.retention import Retention, remove
 from msh.store.operations.retention_sql import kinds

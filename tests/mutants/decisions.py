@@ -54,8 +54,10 @@ def without_a_keyword(source: str) -> Iterator[str]:
 
 
 def tests_of(file: str) -> str:
-    """All tests of the protocol; first those that have a word of the file in their names."""
-    words = [part for part in PurePath(file).with_suffix("").parts[2:] if part != "__init__"]
+    """All tests of the protocol; first those that have a word of the file in their names, and
+    the cells of all tables."""
+    parts = PurePath(file).with_suffix("").parts[2:]
+    words = ["tables", *(part for part in parts if part != "__init__")]
     tests = sorted(
         str(path.relative_to(ROOT)) for path in (ROOT / "tests/protocol").rglob("test_*.py")
     )

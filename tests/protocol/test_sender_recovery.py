@@ -10,7 +10,8 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import IncidentKind, PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 
-from .sender_table.lanes import TERMS, after
+from .tables.form import after
+from .tables.sender import TERMS
 from .worker import Copy, Worker, acknowledged, failed, told_to_wait, transmitted, worker_dies
 
 T, I = TERMS.timeout, TERMS.retry_interval  # noqa: E741 (as in the specification's timeline)

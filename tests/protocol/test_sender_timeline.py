@@ -12,7 +12,7 @@ from msh.protocol.agreement import Terms
 from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 
-from .sender_table.lanes import TERMS
+from .tables.sender import TERMS
 from .worker import (
     HTTP_DEADLINE,
     Copy,

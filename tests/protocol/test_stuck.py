@@ -9,7 +9,8 @@ from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 from msh.protocol.stuck import StuckSignal, Undelivered, why_stuck
 
-from .sender_table.lanes import NOW, after, lane_in
+from .tables.form import NOW, after
+from .tables.sender import lane_in
 
 LIMIT = timedelta(hours=1)
 LONG_AGO = after(-3601)

@@ -11,7 +11,8 @@ from msh.protocol.agreement import Terms
 from msh.protocol.lane import InFlight, Lane, LaneState
 from msh.protocol.sender import step
 
-from .sender_table.lanes import NOW, TERMS
+from .tables.form import NOW
+from .tables.sender import TERMS
 
 HTTP_DEADLINE = 30.0
 

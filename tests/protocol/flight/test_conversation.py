@@ -28,8 +28,7 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.message import Field
 from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import ErrorCode
-
-from .table.flights import NOW, after
+from tests.protocol.tables.form import NOW, after
 
 LAST = 99_999_999
 HORIZON = 80

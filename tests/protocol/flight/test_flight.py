@@ -1,74 +1,19 @@
-"""The flight's table, cell by cell, and what holds for the table as a whole."""
+"""What the flight's table does not say: its ends, what comes at once, and lives that begin."""
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 from msh.protocol import events as on
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.flight import TRANSITIONS, FlightEvent, FlightState, step
+from msh.protocol.flight import TRANSITIONS, FlightState, step
 from msh.protocol.flight.answers import after_error_of_best_effort, events_of
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
+from tests.protocol.tables.flight import FOREIGN, HARD, WARNING, flight_in
+from tests.protocol.tables.form import NOW
 
-from .table import ROWS
-from .table.answers import FOREIGN, HARD, WARNING
-from .table.flights import COLUMNS, NOW, Row, flight_in
-
-EVENTS = set(get_args(FlightEvent))
-ENDS = [on.AttemptTransmitted, on.AttemptFailed, on.AttemptRefused]
 GONE = (FlightState.ACKNOWLEDGED, FlightState.FAILED, FlightState.CANCELLED)
-Arrow = tuple[FlightState, type, FlightState]
-
-CELLS = [pytest.param(row, column, id=f"{row.name}-{column}") for row in ROWS for column in COLUMNS]
-
-
-@pytest.mark.parametrize(("row", "column"), CELLS)
-def test_cell(row: Row, column: str) -> None:
-    before, expected = row.before(column), row.cells[column]
-    if not expected.legal:
-        with pytest.raises(IllegalTransition) as refusal:
-            step(before, row.event, now=NOW)
-        assert refusal.value.event == type(row.event).__name__
-        return
-
-    after, effects = step(before, row.event, now=NOW)
-
-    assert after == replace(before, **expected.changes)
-    assert effects == expected.effects
-
-
-def test_every_row_has_every_cell_and_every_event_a_row() -> None:
-    assert {type(row.event) for row in ROWS} == EVENTS
-    assert [set(row.cells) for row in ROWS] == [set(COLUMNS)] * len(ROWS)
-
-
-def test_the_table_has_a_cell_for_every_state_and_event() -> None:
-    assert {state: set(row) for state, row in TRANSITIONS.items()} == dict.fromkeys(
-        FlightState, EVENTS
-    )
-
-
-def test_every_arrow_that_the_table_states_is_walked_by_a_row() -> None:
-    """The diagram is drawn from the cells' targets: one that is never reached would be a lie."""
-    walked = {
-        (before.state, type(row.event), step(before, row.event, now=NOW)[0].state)
-        for row in ROWS
-        for column, before in ((column, row.before(column)) for column in COLUMNS)
-        if row.cells[column].legal
-    }
-    stated = {
-        (state, event, target)
-        for state, events in TRANSITIONS.items()
-        for event, cell in events.items()
-        for target in (cell.targets if cell else ())
-    }
-    assert _leaving(walked) == _leaving(stated)
-
-
-def _leaving(arrows: set[Arrow]) -> set[Arrow]:
-    return {(state, event, target) for state, event, target in arrows if target is not state}
 
 
 def test_what_is_acknowledged_is_never_left() -> None:
@@ -79,26 +24,6 @@ def test_what_is_acknowledged_is_never_left() -> None:
     }
     assert targets[FlightState.ACKNOWLEDGED] == {FlightState.ACKNOWLEDGED}
     assert targets[FlightState.CANCELLED] == {FlightState.CANCELLED}
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize(("message_id", "attempt"), [("m7", 1), ("m7", 3), ("m6", 2)])
-@pytest.mark.parametrize("event", ENDS)
-def test_an_attempt_that_is_not_the_latest_does_nothing(
-    event: type[on.AttemptEvent], message_id: str, attempt: int, column: str
-) -> None:
-    flight = flight_in(column)
-    assert step(flight, event(message_id, attempt), now=NOW) == (flight, ())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("event", [on.AckReceived("m6"), on.ErrorReceived("m6", HARD)])
-def test_an_answer_to_another_message_never_touches_this_one(
-    event: FlightEvent, column: str
-) -> None:
-    """EB-070, EB-086."""
-    with pytest.raises(IllegalTransition):
-        step(flight_in(column), event, now=NOW)
 
 
 def test_the_reason_is_given_for_what_is_refused_at_the_end_of_a_life() -> None:

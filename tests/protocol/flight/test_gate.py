@@ -1,8 +1,7 @@
-"""The gate of a partner: its table cell by cell, the breaker, probes, and the window."""
+"""The gate of a partner: the breaker, probes, and the window."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, get_args
 
 import pytest
 
@@ -13,9 +12,7 @@ from msh.protocol.flight import ProbeClaimed
 from msh.protocol.flight.gate import (
     BREAKER,
     REFUSALS,
-    TRANSITIONS,
     Gate,
-    GateEvent,
     GateState,
     Leave,
     MessageRefused,
@@ -32,107 +29,11 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
+from tests.protocol.tables.flight import COLUMNS, changed, flight_in
+from tests.protocol.tables.form import NOW, after
+from tests.protocol.tables.gate import BROKEN, FAILED, OPEN, STOPPED, TRANSMITTED, breaks
 
-from .table.flights import COLUMNS, NOW, after, changed, flight_in
-
-UNREACHABLE = IncidentKind.PARTNER_UNREACHABLE
-OPEN = Gate(60, 30, failures=3)
-BROKEN = Gate(60, 30, GateState.SUSPENDED, BREAKER, after(-5), UNREACHABLE)
-STOPPED = Gate(60, 30, GateState.SUSPENDED, 3, None, OPERATOR)
-GATES = {"open": OPEN, "broken": BROKEN, "stopped": STOPPED}
 IN_A_ROW = "8 attempts in a row were not answered, the last: 503"
-
-
-@dataclass(frozen=True)
-class Expected:
-    changes: dict[str, Any] = field(default_factory=dict)
-    effects: tuple[do.GateEffect, ...] = ()
-
-
-def becomes(*effects: do.GateEffect, **changes: Any) -> Expected:
-    return Expected(changes, effects)
-
-
-OPENS = becomes(
-    do.ResolveIncidents(),
-    do.PollLane(),
-    state=GateState.OPEN,
-    failures=0,
-    due=None,
-    suspended_for="",
-)
-
-
-def breaks(detail: str, failures: int, due: datetime | None) -> Expected:
-    return becomes(
-        do.OpenIncident(UNREACHABLE, "m7", detail),
-        state=GateState.SUSPENDED,
-        failures=failures,
-        failing_since=NOW if failures == BREAKER else None,
-        due=due,
-        suspended_for=UNREACHABLE,
-    )
-
-
-FORGETS = becomes(failures=0)
-STOPS = becomes(state=GateState.SUSPENDED, due=None, suspended_for=OPERATOR)
-FAILED = on.AttemptFailed("m7", 2, "503", unreachable=True)
-ANSWERED: list[GateEvent] = [
-    on.AttemptTransmitted("m7", 2),
-    on.AttemptRefused("m7", 2, "400"),
-    on.AttemptFailed("m7", 2, "500"),
-]
-
-Cells = dict[str, Expected | None]
-"""None: the event may not happen there."""
-
-ON_AN_ANSWER: Cells = {"open": FORGETS, "broken": OPENS, "stopped": FORGETS}
-ROWS: list[tuple[GateEvent, Cells]] = [
-    *((event, ON_AN_ANSWER) for event in ANSWERED),
-    (
-        FAILED,
-        {
-            "open": becomes(failures=4, failing_since=NOW),
-            "broken": becomes(failures=9, failing_since=NOW, due=after(60)),
-            "stopped": becomes(failures=4, failing_since=NOW),
-        },
-    ),
-    (
-        MessageUnreached("m7", "silent"),
-        {"open": breaks("silent", 3, after(60)), "broken": becomes(), "stopped": becomes()},
-    ),
-    (
-        ProbeClaimed(http_deadline=30),
-        {"open": None, "broken": becomes(due=after(30 + 60), probed_at=NOW), "stopped": None},
-    ),
-    (
-        MessageRefused("m7", "400", "no such action"),
-        dict.fromkeys(GATES, becomes(refusals=1, refused_for="400", refused_message="m7")),
-    ),
-    (MessageTaken(), dict.fromkeys(GATES, becomes())),
-    (PartnerHeard(), dict.fromkeys(GATES, becomes())),
-    (on.OperatorSuspended(), {"open": STOPS, "broken": STOPS, "stopped": None}),
-    (on.OperatorResumed(), {"open": None, "broken": OPENS, "stopped": OPENS}),
-]
-
-
-@pytest.mark.parametrize("column", GATES)
-@pytest.mark.parametrize(("event", "cells"), ROWS)
-def test_cell(event: GateEvent, cells: Cells, column: str) -> None:
-    before, expected = GATES[column], cells[column]
-    if expected is None:
-        with pytest.raises(IllegalTransition):
-            step(before, event, now=NOW)
-        return
-    assert step(before, event, now=NOW) == (replace(before, **expected.changes), expected.effects)
-
-
-def test_the_table_is_complete_and_every_event_has_a_row() -> None:
-    events = set(get_args(GateEvent))
-    assert {state: set(row) for state, row in TRANSITIONS.items()} == dict.fromkeys(
-        GateState, events
-    )
-    assert {type(event) for event, _ in ROWS} == events
 
 
 def test_failures_in_a_row_suspend_the_partner_only_after_a_retry_interval() -> None:
@@ -178,7 +79,7 @@ def test_different_messages_that_are_refused_in_a_row_suspend_the_partner() -> N
     assert (suspended.state, suspended.suspended_for) == (GateState.SUSPENDED, kind)
     detail = "5 messages in a row were refused with 400, the last: why"
     assert effects == (do.OpenIncident(kind, "m4", detail),)
-    assert step(suspended, ANSWERED[0], now=NOW)[0].state is GateState.SUSPENDED
+    assert step(suspended, TRANSMITTED, now=NOW)[0].state is GateState.SUSPENDED
     assert step(suspended, PartnerHeard(), now=NOW)[0].due is None
 
     assert refuse(OPEN, *[("m1", "400")] * 9).state is GateState.OPEN  # an operator insists
@@ -237,7 +138,7 @@ def test_an_answer_in_between_starts_the_row_again() -> None:
     for _ in range(5):
         for _ in range(BREAKER - 1):
             gate, _ = step(gate, FAILED, now=NOW)
-        gate, _ = step(gate, ANSWERED[0], now=NOW)
+        gate, _ = step(gate, TRANSMITTED, now=NOW)
     assert gate == Gate(60, 30)
 
 

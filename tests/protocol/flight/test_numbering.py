@@ -1,16 +1,12 @@
-"""A conversation that is sent in order: its table cell by cell, and numbers at the wrap-around."""
+"""A conversation that is sent in order: what starts, and numbers at the wrap-around."""
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 from msh.protocol import flight
-from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import Flight, FlightState
 from msh.protocol.flight.numbering import (
-    TRANSITIONS,
-    ConversationRestarted,
     LastNumberSet,
     MessageLost,
     MessageResumed,
@@ -19,158 +15,15 @@ from msh.protocol.flight.numbering import (
     MessageTaken,
     Numbering,
     NumberingEvent,
-    NumberingState,
     event_of,
     step,
 )
 from msh.protocol.flight.serial import Order, distance, is_behind
 from msh.protocol.kinds import Verdict
-
-from .table.flights import COLUMNS, NUMBERED, flight_in
+from tests.protocol.tables.flight import COLUMNS, NUMBERED, flight_in
+from tests.protocol.tables.numbering import CONFIRMING, NEW, RUNNING, stopped
 
 LAST = 99_999_999
-NEW = Numbering()
-CONFIRMING = Numbering(1, resets=False, unconfirmed="m1")
-RUNNING = Numbering(7, resets=False)
-
-
-def stopped(before: Numbering, *message_ids: str) -> Numbering:
-    return replace(before, stopped_by=frozenset(message_ids))
-
-
-BROKEN = replace(RUNNING, broken=True)
-COLUMNS_OF = {
-    "beginning": NEW,
-    "confirming": CONFIRMING,
-    "running": RUNNING,
-    "stopped": stopped(RUNNING, "m3"),
-    "stopped with Reset": stopped(CONFIRMING, "m1"),
-    "stopped twice": stopped(RUNNING, "m3", "m4"),
-    "broken": BROKEN,
-}
-RESTARTED = {
-    name: Numbering() for name in ("running", "stopped", "stopped twice", "stopped with Reset")
-} | {"broken": Numbering()}
-SET = Numbering(42, resets=False)
-
-ROWS: list[tuple[NumberingEvent, dict[str, Numbering]]] = [
-    (
-        MessageStarted("m1"),
-        {
-            "beginning": CONFIRMING,
-            "running": Numbering(8, resets=False),
-        },
-    ),
-    (
-        MessageTaken("m1"),
-        {
-            "confirming": Numbering(1, resets=False),
-            "running": RUNNING,
-            "stopped": stopped(RUNNING, "m3"),
-            "stopped with Reset": Numbering(1, resets=False),
-            "stopped twice": stopped(RUNNING, "m3", "m4"),
-            "broken": BROKEN,
-        },
-    ),
-    (
-        MessageTaken("m3"),
-        {
-            "confirming": CONFIRMING,
-            "running": RUNNING,
-            "stopped": RUNNING,
-            "stopped with Reset": stopped(CONFIRMING, "m1"),
-            "stopped twice": stopped(RUNNING, "m4"),
-            "broken": BROKEN,
-        },
-    ),
-    (
-        MessageStopped("m1"),
-        {
-            "confirming": stopped(CONFIRMING, "m1"),
-            "running": stopped(RUNNING, "m1"),
-            "stopped": stopped(RUNNING, "m1", "m3"),
-            "stopped with Reset": stopped(CONFIRMING, "m1"),
-            "stopped twice": stopped(RUNNING, "m1", "m3", "m4"),
-            "broken": stopped(BROKEN, "m1"),
-        },
-    ),
-    (
-        MessageResumed("m1"),
-        {
-            "confirming": CONFIRMING,
-            "running": RUNNING,
-            "stopped": stopped(RUNNING, "m3"),
-            "stopped with Reset": CONFIRMING,
-            "stopped twice": stopped(RUNNING, "m3", "m4"),
-            "broken": BROKEN,
-        },
-    ),
-    (
-        MessageResumed("m3"),
-        {
-            "confirming": CONFIRMING,
-            "running": RUNNING,
-            "stopped": RUNNING,
-            "stopped with Reset": stopped(CONFIRMING, "m1"),
-            "stopped twice": stopped(RUNNING, "m4"),
-            "broken": BROKEN,
-        },
-    ),
-    (
-        MessageLost("m1"),
-        {
-            "confirming": replace(CONFIRMING, broken=True),
-            "running": BROKEN,
-            "stopped": stopped(BROKEN, "m3"),
-            "stopped with Reset": replace(CONFIRMING, broken=True),
-            "stopped twice": stopped(BROKEN, "m3", "m4"),
-            "broken": BROKEN,
-        },
-    ),
-    (ConversationRestarted(outstanding=0), RESTARTED),
-    (ConversationRestarted(outstanding=1), {}),
-    (
-        LastNumberSet(41, outstanding=0),
-        dict.fromkeys([*RESTARTED, "beginning"], SET),
-    ),
-    (LastNumberSet(41, outstanding=1), {}),
-]
-"""Event, and what becomes of each conversation; one that is not named: it may not happen there."""
-
-
-@pytest.mark.parametrize("column", COLUMNS_OF)
-@pytest.mark.parametrize(("event", "cells"), ROWS)
-def test_cell(event: NumberingEvent, cells: dict[str, Numbering], column: str) -> None:
-    """EB-123, EB-124."""
-    before = COLUMNS_OF[column]
-    if column not in cells:
-        with pytest.raises(IllegalTransition):
-            step(before, event)
-        return
-    assert step(before, event) == cells[column]
-
-
-def test_the_table_is_complete_and_every_event_has_a_row() -> None:
-    events = set(get_args(NumberingEvent))
-    assert {state: set(row) for state, row in TRANSITIONS.items()} == dict.fromkeys(
-        NumberingState, events
-    )
-    assert {type(event) for event, _ in ROWS} == events
-
-
-def test_every_arrow_that_the_table_states_is_walked_by_a_row() -> None:
-    walked = {
-        (COLUMNS_OF[column].state, type(event), after.state)
-        for event, cells in ROWS
-        for column, after in cells.items()
-    }
-    stated = {
-        (state, event, target)
-        for state, events in TRANSITIONS.items()
-        for event, cell in events.items()
-        for target in (cell.targets if cell else ())
-    }
-    assert walked == stated
 
 
 def test_first_number_is_0_with_reset_and_the_wrap_is_0_with_continue() -> None:
@@ -191,7 +44,7 @@ def test_first_number_is_0_with_reset_and_the_wrap_is_0_with_continue() -> None:
 def test_what_may_start(numbering: Numbering, starts: bool) -> None:
     """EB-123, EB-124."""
     assert numbering.may_start is starts
-    assert BROKEN.may_start is False
+    assert replace(RUNNING, broken=True).may_start is False
 
 
 READY, WAITING, HELD, ACKNOWLEDGED, FAILED, CANCELLED = FlightState

@@ -22,8 +22,8 @@ from msh.protocol.flight import (
     step,
 )
 from msh.protocol.vocabulary import Severity
-
-from .table.flights import NOW, after, flight_in
+from tests.protocol.tables.flight import flight_in
+from tests.protocol.tables.form import NOW, after
 
 HTTP_DEADLINE = 15.0
 TERMS = FlightTerms(timeout=20, retries=3, retry_interval=20, transient_wait_limit=100)

@@ -12,7 +12,7 @@ from msh.protocol.attempt import Trace
 from msh.protocol.effects import SILENCE
 from msh.protocol.kinds import OnUnexpectedFirst, Verdict
 from msh.protocol.lane import LaneState
-from tests.protocol.sender_table.lanes import NOW
+from tests.protocol.tables.form import NOW
 
 from .hosts import (
     Copy,

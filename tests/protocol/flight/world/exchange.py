@@ -14,7 +14,7 @@ from msh.protocol.flight.value import FlightState
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import ErrorReport
 from msh.protocol.vocabulary import ErrorCode, Severity
-from tests.protocol.flight.table.flights import NOW
+from tests.protocol.tables.form import NOW
 
 from .receiving import HORIZON, ReceivingCores, ReceivingHost, Signal
 from .sending import LANDED, PROBE_INTERVAL, TERMS, Copy, SendingCores, SendingHost, Violation

@@ -19,7 +19,6 @@ FOLDERS = ("tests/protocol/", "tests/wire/")
 SIMULATIONS = (
     "tests/protocol/test_once_and_only_once.py",
     "tests/protocol/test_simulation_can_fail.py",
-    "tests/protocol/flight/test_world",
 )
 SWITCH = "MEASURE_COVERAGE"
 

@@ -12,15 +12,15 @@ from msh.protocol.lane import OPERATOR, Lane, LaneState
 
 from .tables.form import after
 from .tables.sender import TERMS
-from .worker import Copy, Worker, acknowledged, failed, told_to_wait, transmitted, worker_dies
+from .worker import Copy, LaneWorker, acknowledged, failed, told_to_wait, transmitted, worker_dies
 
 T, I = TERMS.timeout, TERMS.retry_interval  # noqa: E741 (as in the specification's timeline)
 LAST = 999_999_999
 
 
-def suspended(lane: Lane | None = None) -> Worker:
+def suspended(lane: Lane | None = None) -> LaneWorker:
     """A worker whose partner was silent: m1 is in flight, its budget spent."""
-    worker = Worker(lane=lane).sends("m1")
+    worker = LaneWorker(lane=lane).sends("m1")
     worker.copies.clear()
     worker.effects.clear()
     return worker
@@ -71,7 +71,7 @@ def test_a_late_ack_completes_but_only_an_operator_resumes() -> None:
 
 @pytest.mark.requirement("000-097")
 def test_every_further_ack_is_counted_and_dropped() -> None:
-    worker = Worker().sends("m1", acknowledged)
+    worker = LaneWorker().sends("m1", acknowledged)
     before = worker.lane
     for _ in range(4):
         assert worker.happens(on.AckReceived("m1")) == (do.CountDuplicateAck("m1"),)
@@ -80,13 +80,13 @@ def test_every_further_ack_is_counted_and_dropped() -> None:
 
 @pytest.mark.requirement("000-045")
 def test_a_new_pair_starts_with_number_1_in_epoch_1() -> None:
-    worker = Worker().sends("m1", acknowledged)
+    worker = LaneWorker().sends("m1", acknowledged)
     assert worker.effects[0] == do.PutInFlight("m1", 1, 1, TERMS)
 
 
 @pytest.mark.requirement("000-043", "000-045", "000-046")
 def test_numbers_count_up_wrap_around_and_rise_into_a_new_epoch() -> None:
-    worker = Worker(lane=Lane(next_number=LAST - 1, epoch=4))
+    worker = LaneWorker(lane=Lane(next_number=LAST - 1, epoch=4))
     for message_id in ("m1", "m2", "m3", "m4"):
         worker.sends(message_id, acknowledged)
     put = [effect for effect in worker.effects if isinstance(effect, do.PutInFlight)]
@@ -127,7 +127,7 @@ def test_the_verdict_of_a_cancellation_decides_the_next_number(
 
 @pytest.mark.requirement("000-047", "000-048", "000-049")
 def test_a_reset_starts_the_numbers_again_in_a_new_epoch() -> None:
-    worker = Worker(lane=Lane(next_number=23, epoch=4)).sends("m1", acknowledged)
+    worker = LaneWorker(lane=Lane(next_number=23, epoch=4)).sends("m1", acknowledged)
     worker.happens(on.SequenceReset())
     worker.sends("m2", acknowledged)
     assert do.PutInFlight("m2", 1, 5, TERMS) in worker.effects
@@ -141,7 +141,7 @@ def test_a_reset_is_refused_while_a_message_is_in_flight() -> None:
 
 
 def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(transmitted)
     worker.passes(10)
@@ -151,7 +151,7 @@ def test_send_now_spends_nothing_and_waits_as_if_it_were_the_copy_before() -> No
 
 
 def test_end_of_an_attempt_does_not_delay_a_requested_copy() -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
     worker.happens(on.SendNowRequested())
@@ -162,7 +162,7 @@ def test_end_of_an_attempt_does_not_delay_a_requested_copy() -> None:
 
 
 def test_reset_retries_gives_the_budget_back_and_keeps_the_deadline() -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     for due in (T, T + I):
         worker.sends_copy(transmitted)
@@ -177,7 +177,7 @@ def test_reset_retries_gives_the_budget_back_and_keeps_the_deadline() -> None:
 
 
 def test_an_operator_ends_a_transient_wait() -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(90))
     worker.passes(10)
@@ -186,7 +186,7 @@ def test_an_operator_ends_a_transient_wait() -> None:
 
 
 def test_attempt_may_end_on_a_suspended_lane() -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(worker_dies)
     worker.happens(on.OperatorSuspended())
@@ -201,7 +201,7 @@ def test_attempt_may_end_on_a_suspended_lane() -> None:
 @pytest.mark.requirement("000-005")
 def test_a_long_stop_causes_one_copy_and_no_burst() -> None:
     """D13."""
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(transmitted)
     worker.passes(10 * 86_400)
@@ -215,7 +215,7 @@ def test_a_long_stop_causes_one_copy_and_no_burst() -> None:
 @pytest.mark.parametrize(("back", "copies"), [(100, 1), (100 + 60, 1), (100 + 61, 2)])
 def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: int) -> None:
     """D13: the clock was set back. The longest wait here is twice the 100 s of a TransientError."""
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(40))
     worker.passes(-back)
@@ -228,7 +228,7 @@ def test_a_due_time_beyond_the_longest_wait_counts_as_due(back: float, copies: i
     ("back", "state"), [(604_770, LaneState.TRANSIENT), (604_771, LaneState.IDLE)]
 )
 def test_wait_of_an_empty_lane_is_bounded(back: float, state: LaneState) -> None:
-    worker = Worker()
+    worker = LaneWorker()
     worker.happens(on.LanePolled("m1", TERMS))
     worker.sends_copy(told_to_wait(30))
     worker.happens(on.AckReceived("m1"))
@@ -261,14 +261,14 @@ def test_only_silence_is_probed_or_ended_by_a_late_ack(cause: str) -> None:
     """What a person or an Error stopped, a person lets go again."""
     lane = replace(suspended().lane, suspended_for=cause)
     with pytest.raises(IllegalTransition):
-        Worker(lane=lane).happens(on.ProbeDue())
-    worker = Worker(lane=lane)
+        LaneWorker(lane=lane).happens(on.ProbeDue())
+    worker = LaneWorker(lane=lane)
     worker.happens(on.AckReceived("m1", resumes=True))
     assert worker.lane.state is LaneState.SUSPENDED
 
 
 def test_rewound_messages_keep_number_and_attempts() -> None:
-    worker = Worker(lane=Lane(next_number=LAST - 1, epoch=4))
+    worker = LaneWorker(lane=Lane(next_number=LAST - 1, epoch=4))
     for message_id in ("m1", "m2", "m3"):
         worker.sends(message_id, acknowledged)
     worker.happens(on.OperatorSuspended())
@@ -285,7 +285,7 @@ def test_rewound_messages_keep_number_and_attempts() -> None:
 
 def test_a_resume_forgets_the_transient_errors_too() -> None:
     limit = TERMS.transient_count_limit
-    worker = Worker().sends("m1", *[told_to_wait(30)] * (limit + 1))
+    worker = LaneWorker().sends("m1", *[told_to_wait(30)] * (limit + 1))
     worker.happens(on.OperatorResumed())
     worker.goes_on(*[told_to_wait(30)] * limit, acknowledged)
     assert worker.lane == replace(Lane(), next_number=2)

@@ -16,7 +16,6 @@ from msh.protocol.sender.answers import wait_asked_for
 from .tables.form import NOW
 from .tables.sender import GAP, lane_in
 
-
 RESYNCHRONISE = IncidentKind.RESYNCHRONISE
 
 

@@ -18,10 +18,11 @@ from msh.protocol import events as on
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import DeadlinePassed, arrival, conversation, numbering
+from msh.protocol.flight.gate import Gate
 from msh.protocol.flight.serial import Order, following
-from msh.protocol.flight.value import FlightState
+from msh.protocol.flight.value import Flight, FlightState
 from msh.protocol.kinds import Verdict
-from msh.protocol.lane import LaneState
+from msh.protocol.lane import Lane, LaneState
 from msh.protocol.receiver import Known, Position
 
 from .world import flights, lanes
@@ -91,22 +92,22 @@ def forgotten(event: Any, is_forgotten: bool) -> Any:
 # --- faulty Senders of the draft --------------------------------------------------------------
 
 
-def takes_2xx_for_an_ack(lane: lanes.Lane, event: Any) -> Any:
+def takes_2xx_for_an_ack(lane: Lane, event: Any) -> Any:
     is_2xx = isinstance(event, on.AttemptTransmitted) and lane.state is LaneState.WAITING
     return on.AckReceived(lane.in_flight.message_id) if is_2xx and lane.in_flight else event
 
 
-def takes_any_ack(lane: lanes.Lane, event: Any) -> Any:
+def takes_any_ack(lane: Lane, event: Any) -> Any:
     other = isinstance(event, on.AckOfOtherReceived)
     return on.AckReceived(lane.in_flight.message_id) if other and lane.in_flight else event
 
 
-def leaves_a_gap_after_a_cancel(lane: lanes.Lane, event: Any) -> Any:
+def leaves_a_gap_after_a_cancel(lane: Lane, event: Any) -> Any:
     cancelled = isinstance(event, on.MessageCancelled)
     return on.MessageCancelled(Verdict.RECEIVED) if cancelled else event
 
 
-def numbers_a_retry_anew(lane: lanes.Lane, event: Any, after: lanes.Lane) -> dict[str, Any]:
+def numbers_a_retry_anew(lane: Lane, event: Any, after: Lane) -> dict[str, Any]:
     sent_again = isinstance(event, on.DeadlinePassed) and after.unsent and not lane.unsent
     if not sent_again:
         return {}
@@ -114,32 +115,30 @@ def numbers_a_retry_anew(lane: lanes.Lane, event: Any, after: lanes.Lane) -> dic
     return {"in_flight": anew, "next_number": sequence.following(after.next_number)}
 
 
-def forgets_the_wait(lane: lanes.Lane, event: Any, after: lanes.Lane) -> dict[str, Any]:
+def forgets_the_wait(lane: Lane, event: Any, after: Lane) -> dict[str, Any]:
     """An Ack during a transient wait leaves an empty lane that nothing wakes."""
     empty = after.state is LaneState.TRANSIENT and after.in_flight is None
     return {"due": None} if empty else {}
 
 
-def does_not_wrap(lane: lanes.Lane, event: Any, after: lanes.Lane) -> dict[str, Any]:
+def does_not_wrap(lane: Lane, event: Any, after: Lane) -> dict[str, Any]:
     wraps = after.next_number == 1 and lane.next_number == sequence.LAST
     return {"next_number": 2} if wraps else {}
 
 
-def counts_a_lost_wake_up(lane: lanes.Lane, event: Any, after: lanes.Lane) -> dict[str, Any]:
+def counts_a_lost_wake_up(lane: Lane, event: Any, after: Lane) -> dict[str, Any]:
     if not isinstance(event, on.AttemptClaimed) or not lane.promised:
         return {}
     return {"in_flight": replace(after.flying, retries_spent=after.flying.retries_spent + 1)}
 
 
-def claims_a_lost_wake_up_under_its_number(
-    lane: lanes.Lane, event: Any, after: lanes.Lane
-) -> dict[str, Any]:
+def claims_a_lost_wake_up_under_its_number(lane: Lane, event: Any, after: Lane) -> dict[str, Any]:
     """One attempt number for two copies: the end of one is taken for the end of both (D18)."""
     claimed = isinstance(event, on.AttemptClaimed) and lane.promised
     return {"in_flight": lane.in_flight} if claimed else {}
 
 
-def gives_up_the_head(lane: lanes.Lane, event: Any, now: Any) -> Any:
+def gives_up_the_head(lane: Lane, event: Any, now: Any) -> Any:
     """Retries spent: on with the next one, as if it had been acknowledged."""
     after, effects = lanes.pure_sender(lane, event, now)
     if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
@@ -147,7 +146,7 @@ def gives_up_the_head(lane: lanes.Lane, event: Any, now: Any) -> Any:
     return after, effects
 
 
-def retries_without_end(lane: lanes.Lane, event: Any, now: Any) -> Any:
+def retries_without_end(lane: Lane, event: Any, now: Any) -> Any:
     after, effects = lanes.pure_sender(lane, event, now)
     if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
         flying = replace(after.flying, retries_spent=after.flying.retries_spent + 1)
@@ -208,17 +207,17 @@ RECEIVERS: dict[str, Step] = {
 # --- faulty Senders of ebMS -------------------------------------------------------------------
 
 
-def takes_2xx_for_an_acknowledgment(flight: flights.Flight, event: Any) -> Any:
+def takes_2xx_for_an_acknowledgment(flight: Flight, event: Any) -> Any:
     is_2xx = isinstance(event, on.AttemptTransmitted) and flight.state is FlightState.WAITING
     return on.AckReceived(flight.message_id) if is_2xx else event
 
 
-def spends_no_retry(before: flights.Flight, event: Any, after: Any) -> dict[str, Any]:
+def spends_no_retry(before: Flight, event: Any, after: Any) -> dict[str, Any]:
     spent = isinstance(event, on.AttemptClaimed) and before.copies == 1
     return {"copies": 1} if spent else {}
 
 
-def sends_one_copy_more(flight: flights.Flight, event: Any, now: Any) -> Any:
+def sends_one_copy_more(flight: Flight, event: Any, now: Any) -> Any:
     if isinstance(event, DeadlinePassed) and flight.copies == flight.terms.retries + 1:
         more = replace(flight.terms, retries=flight.terms.retries + 1)
         after, effects = flights.pure_flight(replace(flight, terms=more), event, now)
@@ -226,17 +225,17 @@ def sends_one_copy_more(flight: flights.Flight, event: Any, now: Any) -> Any:
     return flights.pure_flight(flight, event, now)
 
 
-def gives_its_place_away(before: Any, event: Any, after: flights.Flight) -> dict[str, Any]:
+def gives_its_place_away(before: Any, event: Any, after: Flight) -> dict[str, Any]:
     """While it waits for a retry."""
     return {"under_way": False} if after.state is FlightState.READY else {}
 
 
-def keeps_its_place(before: flights.Flight, event: Any, after: Any) -> dict[str, Any]:
+def keeps_its_place(before: Flight, event: Any, after: Any) -> dict[str, Any]:
     """For ever: the window fills with messages that have ended."""
     return {"under_way": before.under_way or after.under_way}
 
 
-def reports_a_partner_that_answers(flight: flights.Flight, event: Any, now: Any) -> Any:
+def reports_a_partner_that_answers(flight: Flight, event: Any, now: Any) -> Any:
     """Every message without an answer is put down to the partner, and waits again for nothing."""
     if isinstance(event, DeadlinePassed) and flight.budget_spent:
         return replace(flight.is_ready(now), copies=0), (do.Transmit(),)
@@ -264,7 +263,7 @@ def in_window(change: Callable[[int, int], tuple[int, int]]) -> Step:
     )
 
 
-def probes_for_ever(gate: flights.Gate, event: Any) -> bool:
+def probes_for_ever(gate: Gate, event: Any) -> bool:
     """A probe that is answered opens nothing."""
     return isinstance(event, on.AttemptTransmitted) and gate.due is not None
 
@@ -367,7 +366,7 @@ EBMS_RECEIVERS: dict[str, flights.Cores] = {
     "releases backwards": ordered(says(ORDERED, releases_backwards)),
     "holds without end": ordered(keeps(ORDERED, on_event(object, due=None))),
 }
-SELDOM: dict[str, tuple[type, Any]] = {
+SELDOM: dict[str, tuple[Any, Any]] = {
     "claims a lost wake-up under its number": (LaneWorld, UNDER_ITS_NUMBER),
     "probes for ever": (FlightWorld, flights.Cores(gate=ignores(GATE, probes_for_ever))),
     "takes old numbers": (FlightWorld, ordered(takes_old_numbers)),
@@ -390,7 +389,7 @@ def test_no_walk_without_a_fault_breaks_a_promise(world: Any, cores: Any) -> Non
     walks(world, cores, 200)
 
 
-FAULTY = {
+FAULTY: dict[str, tuple[Any, Any]] = {
     **{f"draft: {name}": (LaneWorld, lanes.Cores(sender=step)) for name, step in SENDERS.items()},
     **{
         f"draft: {name}": (LaneWorld, lanes.Cores(receiver=step))

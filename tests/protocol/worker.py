@@ -79,8 +79,6 @@ class LaneWorker:
     """Sends what the lane says, and lets every deadline pass exactly when it is due."""
 
     http_deadline = HTTP_DEADLINE
-    state = property(lambda self: self.lane.state)
-    second = property(lambda self: (self.now - NOW).total_seconds())
 
     def __init__(
         self, terms: Terms = TERMS, lane: Lane | None = None, transmit_seconds: float = 0
@@ -93,6 +91,14 @@ class LaneWorker:
         self.seconds: list[float] = []
         """When each copy went."""
         self.effects: list[Any] = []
+
+    @property
+    def state(self) -> str:
+        return self.lane.state
+
+    @property
+    def second(self) -> float:
+        return (self.now - NOW).total_seconds()
 
     def happens(self, event: on.SenderEvent) -> tuple[do.SenderEffect, ...]:
         self.lane, effects = step(self.lane, event, now=self.now)
@@ -151,12 +157,15 @@ class FlightWorker(LaneWorker):
     message."""
 
     http_deadline = 15.0
-    state = property(lambda self: self.flight.state)
 
     def __init__(self, terms: FlightTerms = FLIGHT_TERMS, **changes: Any) -> None:
         super().__init__()
         self.flight = replace(Flight("m1", terms, due=NOW), **changes)
         self.failures = 0
+
+    @property
+    def state(self) -> str:
+        return self.flight.state
 
     def happens(self, event: Any) -> Any:
         if isinstance(event, on.AttemptEvent):

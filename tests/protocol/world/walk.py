@@ -86,7 +86,8 @@ class Walk:
 
     def act(self) -> None:
         acts = self.world.legal_acts()
-        acts[self._index(acts)]() if acts else None
+        if acts:
+            acts[self._index(acts)]()
 
     def fill(self) -> None:
         self.world.receiver.full = self._coin()

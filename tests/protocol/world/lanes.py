@@ -317,7 +317,7 @@ class LaneWorld(World):
     def happenings(self, draw: random.Random) -> list[Act]:
         acts: list[Act] = [partial(self.withhold, draw)]
         acts += [partial(self.worker_writes, draw)] * bool(self.sender.attempts)
-        promised = [partial(self.name, draw), self.sender.promises.clear]
+        promised: list[Act] = [partial(self.name, draw), self.sender.promises.clear]
         acts += promised * bool(self.sender.promises)
         silent = self.sender.lane.in_flight and self.sender.lane.suspended_for in SILENCE
         return acts + [partial(self.operator, on.ProbeDue())] * bool(silent)

@@ -1,18 +1,11 @@
-"""The Celery app of the worker and of beat. Flows publish wake-ups through it by task name."""
+"""The Celery app of the worker and of beat."""
 
 import os
 import sys
 from typing import Any
 
-from celery import Celery, Task
-from celery.signals import (
-    beat_init,
-    import_modules,
-    task_postrun,
-    task_prerun,
-    worker_init,
-    worker_ready,
-)
+from celery import Celery
+from celery.signals import beat_init, import_modules, task_prerun, worker_init, worker_ready
 from django.db import close_old_connections
 from kombu import Connection
 
@@ -49,8 +42,8 @@ def _settle(**_: object) -> None:
 app = WakeUpCelery("msh")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-# Celery would close the connection to the database after every task: several new ones a second.
-# Instead each task asks whether its thread's is still good, as a request does.
+# Celery would close the connection to the database after every task. Instead each task asks whether
+# its thread's is still good, as a request does.
 app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 # Nobody uses it, and its end would open connections to the broker.
 app.conf.worker_enable_remote_control = False
@@ -80,18 +73,3 @@ def require_store(**_: object) -> None:
 @task_prerun.connect
 def _renew_connection(**_: object) -> None:
     close_old_connections()
-
-
-@task_prerun.connect
-def _note_begin(task: "Task[..., Any]", **_: object) -> None:
-    from msh.flows import wake_up  # noqa: PLC0415  it needs this module
-
-    wake_up.note_begin(task.name)
-
-
-@task_postrun.connect
-def _note_sweep(**_: object) -> None:
-    """A task was run, so beat or a wake-up, the broker and a worker work: /health/ready says so."""
-    from msh import health  # noqa: PLC0415  it needs Django's settings
-
-    health.note_sweep()

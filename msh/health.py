@@ -35,10 +35,14 @@ _BEATEN = "msh:beaten"
 CLOCKS_APART = timedelta(minutes=1)
 """What no host that is kept in time reaches."""
 ASKED_EVERY = 1.0  # seconds between two looks into the database, by each process
-_OVERDUE = 5.0  # seconds without what happens every second
+_OVERDUE = {"beat": 15.0, "worker": 5.0}
+"""Seconds without a sign of life: beat looks at its schedule every five, a worker polls every one.
+"""
 _REMEMBERED = 86_400  # seconds
 """A sign of life lasts so long in Redis. What is left of that says how old it is by the clock of
 Redis alone: the machines of worker and web need not agree on the time."""
+SIGN_OF_WORKER = ("SET", _SWEPT, "1", "EX", str(_REMEMBERED))
+"""The command that each loop of a worker sends to Redis while it polls."""
 
 
 def live(request: HttpRequest) -> HttpResponse:
@@ -50,11 +54,6 @@ def ready(request: HttpRequest) -> HttpResponse:
         states = _states_of_database()
     report = {"ready": states["database"] == "ok", **states, **_wake_up_states()}
     return JsonResponse(report, status=200 if report["ready"] else 503)
-
-
-def note_sweep() -> None:
-    with suppress(redis.RedisError):
-        _redis().set(_SWEPT, 1, ex=_REMEMBERED)
 
 
 def note_beat() -> None:
@@ -81,9 +80,11 @@ def processes() -> list[Process]:
         unknown = f"unknown: Redis does not answer ({type(error).__name__})"
         return [Process(name, alive=False, words=unknown, known=False) for name in PROCESSES]
     return [
-        _process("beat", beaten, "checked its schedule", "no timer fires while it is down"),
         _process(
-            "worker", swept, "did its last task", "nothing is sent or delivered while it is down"
+            "beat", beaten, "checked its schedule", "the schedule does not run while it is down"
+        ),
+        _process(
+            "worker", swept, "looked for work", "nothing is sent or delivered while it is down"
         ),
     ]
 
@@ -106,7 +107,7 @@ def _age(sign: str) -> float | None:
 def _process(name: str, ago: float | None, did: str, then: str) -> Process:
     if ago is None:
         return Process(name, alive=False, words=f"has not run for a day: {then}")
-    alive = ago <= _OVERDUE
+    alive = ago <= _OVERDUE[name]
     words = f"{did} {ago:.0f} s ago"
     return Process(name, alive, words if alive else f"{words}: {then}")
 
@@ -211,7 +212,7 @@ def _wake_up_states() -> dict[str, str]:
         swept = _age(_SWEPT)
     except redis.RedisError:
         return {"broker": "unreachable", "sweep": "unknown"}
-    late = swept is None or swept > _OVERDUE
+    late = swept is None or swept > _OVERDUE["worker"]
     return {"broker": "ok", "sweep": "late" if late else "ok"}
 
 

@@ -242,7 +242,7 @@ SPECTACULAR_SETTINGS = {
 # --- PostgreSQL ---------------------------------------------------------------------------------
 DATABASES = {"default": database_settings(env.str("DATABASE_URL", default="postgres:///msh"))}
 
-# --- Celery: wake-ups only, so losing one costs a sweep's delay and nothing else ----------------
+# --- Celery: its tasks only look for work, so losing one costs some seconds and nothing else -----
 REDIS_URL = env.str("REDIS_URL", default="redis://127.0.0.1:6379/0")
 CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS, _tls = broker_settings(REDIS_URL)
 CELERY_BROKER_USE_SSL = _tls or None
@@ -250,7 +250,9 @@ CELERY_TASK_IGNORE_RESULT = CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_PUBLISH_RETRY = CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a busy thread holds no wake-up back
+CELERY_WORKER_POOL, CELERY_WORKER_CONCURRENCY = "threads", 8
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a busy thread holds no task back
+CELERY_WORKER_DIRECT = True  # each worker queues the tasks of its own loops (`msh/tasks.py`)
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BEAT_SCHEDULER = "msh.beat.scheduler:Scheduler"
 CELERY_TIMEZONE = TIME_ZONE

@@ -42,7 +42,7 @@ def test_the_schedule_is_what_is_written() -> None:
 def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
     """Seconds that work waits at most, whoever forgot to announce it."""
     intervals = {
-        "sweep": 1,
+        "sweep": 5,
         "notify_operators": 5,
         "watch": 10,
         "collect_statistics": 30,

@@ -48,13 +48,13 @@ def test_ready_when_migrated_whether_swept_or_not() -> None:
         "snapshot": "ok",
     }
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "late"})
-    health.note_sweep()
+    health._redis().set(health._SWEPT, 1, ex=health._REMEMBERED)
     assert answer() == (http.HTTPStatus.OK, expected | {"sweep": "ok"})
 
 
 def test_a_sign_of_life_grows_old_by_the_clock_of_redis() -> None:
     """That of the machine that gave it, or of the one that asks, may be wrong."""
-    health.note_sweep()
+    health._redis().set(health._SWEPT, 1, ex=health._REMEMBERED)
     health._redis().expire(health._SWEPT, health._REMEMBERED - 6)
     assert answer()[1]["sweep"] == "late"
 

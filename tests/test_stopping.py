@@ -50,7 +50,7 @@ import sys
 from celery.__main__ import main
 from msh import stopping
 stopping.LIMIT = 0.2
-sys.argv = "celery -A msh worker --pool threads --concurrency 1".split()
+sys.argv = "celery -A msh worker --pool threads --concurrency 8".split()
 main()
 """
 

@@ -13,7 +13,7 @@ from msh.models import AppliedDefault
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """An interval, in seconds, on a monotonic clock: see `msh.beat.scheduler`."""
+    """An interval, in seconds."""
 
     seconds: int
 
@@ -27,7 +27,7 @@ class Daily:
 
 
 SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
-    "sweep": ("msh.tasks.sweep", Every(1)),
+    "sweep": ("msh.tasks.sweep", Every(5)),
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
     "sweep: statistics": ("msh.tasks.collect_statistics", Every(30)),

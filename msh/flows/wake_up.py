@@ -1,9 +1,9 @@
-"""Wake-ups: "poll now", and no more. Losing every one costs at most a sweep's delay.
+"""Wake-ups: "poll now", and no more. Losing every one costs at most the second until the next poll.
 
-A worker that is awake listens on a Redis list; else a Celery task is queued. Both are coalesced:
-one waiting wake-up of a kind is as good as many. A wake-up may name what was just stored, so that
-the worker reads these rows and does not search; the rows alone say what there is to do. A wake-up
-is tried once and never makes a committed answer an error.
+The loops of the workers take them from a Redis list for each kind. One that asks for everything is
+as good as many. A wake-up may name what was just stored, so that the worker reads these rows and
+does not search; the rows alone say what there is to do. A wake-up is tried once and never makes a
+committed answer an error.
 """
 
 import atexit
@@ -17,13 +17,10 @@ from enum import StrEnum
 from functools import cache
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import redis
 from django.conf import settings
-from redis.commands.core import Script
 
-from msh.celery import app
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names, Promise
 from msh.flows.script_channel import ScriptChannel
@@ -37,11 +34,13 @@ PACE = 0.002  # seconds between two wake-ups of a process: what is asked for mea
 LONGEST = 5_000
 """Names that wait for a worker, in a few hundred KB. Above that, one for everything replaces those
 that come: what is claimed or promised then waits until its second is over."""
-REST = 1.0  # seconds without wake-ups after one has failed: the sweep polls every second
+EXPIRE = 5  # seconds without a wake-up after which those that no worker has taken are forgotten
+REST = 1.0  # seconds without wake-ups after one has failed: the loops poll every second
 
 
 class WakeUp(StrEnum):
-    """What is to be polled: copies and signals; messages; events to notify of."""
+    """What is to be polled: copies and signals; messages to forward; messages to deliver; events to
+    notify of. The task of each runs its loop (`msh/tasks.py`)."""
 
     TRANSMIT = "msh.tasks.transmit"
     FORWARD = "msh.tasks.forward"
@@ -49,60 +48,28 @@ class WakeUp(StrEnum):
     NOTIFY = "msh.tasks.notify"
 
 
-# The queue, then three keys a kind, and a token each. Awake: the token is put into the list; one
-# for everything at its end is enough, and replaces names that nobody takes. Asleep: one queued task
-# is enough, and has a flag until it begins; it takes the names from the list. The flag of a task
-# that was lost does not count once the queue is empty, so no flag has to expire. The list expires
-# when nothing has been put into it for a while. Answers with the kinds, by place, that need a task.
+# A list and a token each. One for everything at the end of a list is enough, and replaces names
+# that nobody takes.
 _SCRIPT = f"""
-local tasks = {{}}
-local empty
-for i = 2, #KEYS, 3 do
-    local awake = redis.call('EXISTS', KEYS[i]) == 1
-    local token = ARGV[(i + 1) / 3]
-    if awake or token ~= '*' then
-        local length = redis.call('LLEN', KEYS[i + 1])
-        if length >= {LONGEST} then
-            token = '*'
-        end
-        if token ~= '*' or length == 0 or redis.call('LINDEX', KEYS[i + 1], -1) ~= '*' then
-            redis.call('RPUSH', KEYS[i + 1], token)
-        end
-        redis.call('EXPIRE', KEYS[i + 1], 5)
+for i = 1, #KEYS do
+    local token = ARGV[i]
+    if redis.call('LLEN', KEYS[i]) >= {LONGEST} then
+        token = '*'
     end
-    if not awake then
-        empty = empty or redis.call('LLEN', KEYS[1])
-        if redis.call('SET', KEYS[i + 2], '1', 'NX') or empty == 0 then
-            table.insert(tasks, (i - 2) / 3)
-        end
+    if token ~= '*' or redis.call('LINDEX', KEYS[i], -1) ~= '*' then
+        redis.call('RPUSH', KEYS[i], token)
     end
+    redis.call('EXPIRE', KEYS[i], {EXPIRE})
 end
-return tasks
-"""
-_MAY_QUEUE = """
-local empty = redis.call('LLEN', KEYS[1]) == 0
-return (redis.call('SET', KEYS[2], '1', 'NX') or empty) and 1 or 0
 """
 
 
-class Keys(NamedTuple):
-    """The names in Redis of one kind of wake-up."""
-
-    awake: str
-    tokens: str
-    queued: str
+def tokens_of(kind: WakeUp) -> str:
+    """The list in Redis."""
+    return f"{kind}:tokens"
 
 
-@cache
-def keys_of(kind: WakeUp) -> Keys:
-    return Keys(f"{kind}:awake", f"{kind}:tokens", _queued(kind))
-
-
-def _queued(task: str) -> str:
-    return f"{task}:queued"
-
-
-@cache  # a worker's has connections: each of its tasks begins with `note_begin`
+@cache  # a loop that begins has a connection of it, so that its end needs no other
 def shared_client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
@@ -216,21 +183,19 @@ class _Messenger:
                 self._read()
 
     def _write(self, asked: "Asked") -> None:
-        keys = [key for kind in asked for key in keys_of(kind)]
         tokens = [names.token() for names in asked.values()]
-        self._channel.write([app.conf.task_default_queue, *keys], tokens)
+        self._channel.write([tokens_of(kind) for kind in asked], tokens)
         self._sent, self._published_at = asked, time.monotonic()
 
     def _read(self) -> None:
-        """The answer to what was sent: which of it needs a task."""
+        """The answer to what was sent."""
         if self._sent is None:
             return
-        kinds, self._sent = list(self._sent), None
+        sent, self._sent = self._sent, None
         try:
-            for place in self._channel.read():
-                queue_task(kinds[place])
+            self._channel.read()
         except Exception as error:  # noqa: BLE001
-            _note_failure(kinds, error)
+            _note_failure(sent, error)
 
     def _finish(self) -> None:
         """A process that submits and ends has its wake-up sent first."""
@@ -259,9 +224,9 @@ def _messenger() -> _Messenger:
 
 
 def _note_failure(kinds: Iterable[WakeUp], error: Exception) -> None:
-    """Whatever it is, the answer to a partner or an application stands: the sweep polls."""
+    """Whatever it is, the answer to a partner or an application stands: the loops poll."""
     _rest.until = time.monotonic() + REST
-    logger.warning("wake-up %s failed, the next sweep finds the work: %s", list(kinds), error)
+    logger.warning("wake-up %s failed, the next poll finds the work: %s", list(kinds), error)
 
 
 _rest = SimpleNamespace(until=0.0)  # on the clock of `time.monotonic`
@@ -270,42 +235,3 @@ _rest = SimpleNamespace(until=0.0)  # on the clock of `time.monotonic`
 def are_resting() -> bool:
     """Whether no wake-up goes out now, because one has just failed."""
     return bool(time.monotonic() < _rest.until)
-
-
-@cache
-def _script(text: str) -> Script:
-    return shared_client().register_script(text)
-
-
-def queue_task(kind: WakeUp) -> None:
-    app.send_task(kind.value, ignore_result=True, retry=False)
-
-
-def may_queue(task: str, queue: str | None = None) -> bool:
-    """Whether no task of this name waits already, in `queue` or the usual one; whoever is told so
-    queues one. While no worker runs the queue does not grow. Raises RedisError without Redis."""
-    if are_resting():
-        raise redis.ConnectionError("Redis does not answer")
-    keys = [queue or app.conf.task_default_queue, _queued(task)]
-    try:
-        return bool(_script(_MAY_QUEUE)(keys=keys))
-    except redis.RedisError:
-        _rest.until = time.monotonic() + REST
-        raise
-
-
-def note_begin(task: str) -> None:
-    """Clear the flag of the queued task: before the poll, so that no later wake-up is lost."""
-    with suppress(redis.RedisError):
-        shared_client().delete(_queued(task))
-
-
-def take_names(kind: WakeUp) -> Names:
-    """What wake-ups have named while nobody listened; it is this caller's to do."""
-    names = NOTHING
-    with suppress(redis.RedisError), shared_client().pipeline() as pipe:
-        pipe.lrange(keys_of(kind).tokens, 0, -1)
-        pipe.delete(keys_of(kind).tokens)
-        for token in pipe.execute()[0]:
-            names |= Names.of_token(token)
-    return names

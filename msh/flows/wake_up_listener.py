@@ -1,4 +1,4 @@
-"""How a worker that is awake hears of wake-ups."""
+"""How a worker's loop hears of wake-ups."""
 
 import time
 from contextlib import suppress
@@ -9,24 +9,23 @@ from django.conf import settings
 
 from msh.connections import redis_client
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.flows.wake_up import REST, TRY_FOR, WakeUp, keys_of, queue_task, shared_client
+from msh.flows.wake_up import EXPIRE, REST, TRY_FOR, WakeUp, shared_client, tokens_of
+from msh.health import SIGN_OF_WORKER
 
 MOST = 1_000
 """Tokens that are taken at once."""
 
 
 class WakeUpListener:
-    """Takes the wake-ups of one kind while a worker is awake. For one thread, which does not wait
-    for them: BLPOP is asked for ahead, its answer is read when it has come. Without Redis the sweep
-    polls, and Redis is tried again every REST seconds."""
+    """Takes the wake-ups of one kind. For one thread, which does not wait for them: BLPOP is asked
+    for ahead, its answer is read when it has come. Without Redis the loop polls, and Redis is tried
+    again every REST seconds. It says to Redis that the worker is alive."""
 
-    AWAKE_FOR = 3  # seconds for which wake-ups trust that somebody listens
-    LISTEN_FOR = 0.5  # seconds of one listening
-    SILENT_FOR = 2.0  # seconds without an answer after which the connection is given up
+    LISTEN_FOR = 1.0  # seconds of one listening
+    SILENT_FOR = 3.0  # seconds without an answer after which the connection is given up
 
     def __init__(self, kind: WakeUp) -> None:
-        self._kind = kind
-        self._keys = keys_of(kind)
+        self._tokens = tokens_of(kind)
         self._client = redis_client(
             settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR
         )
@@ -42,21 +41,21 @@ class WakeUpListener:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Without a connection of its own: at the end of a worker the name server may not answer.
-        While Redis is away there is nobody to say it to, and what was said is soon forgotten."""
+        """Leave to other workers what was given back, and what came in the last moment. Without a
+        connection of its own: at the end of a worker the name server may not answer."""
         with suppress(redis.RedisError, OSError), self._client:
             if self._connection:
-                shared_client().delete(self._keys.awake)
-                names = self._read() | self._given_back  # came in the last moment
+                names = self._read() | self._given_back
                 self._disconnect()
                 if names:
-                    shared_client().rpush(self._keys.tokens, names.token())
-                if shared_client().llen(self._keys.tokens):
-                    queue_task(self._kind)
+                    with shared_client().pipeline() as pipe:
+                        pipe.rpush(self._tokens, names.token())
+                        pipe.expire(self._tokens, EXPIRE)
+                        pipe.execute()
         self._disconnect()
 
     def give_back(self, names: Names) -> None:
-        """They are for whoever else is awake, or the next worker."""
+        """They are for another worker, or the next one."""
         self._given_back |= names
 
     def fileno(self) -> int:
@@ -89,7 +88,7 @@ class WakeUpListener:
         if self._connection is None:
             return NOTHING
         try:
-            tokens: Any = shared_client().lpop(self._keys.tokens, MOST)
+            tokens: Any = shared_client().lpop(self._tokens, MOST)
         except (redis.RedisError, OSError):
             return self._give_up()
         names = NOTHING
@@ -110,9 +109,9 @@ class WakeUpListener:
             if now - self._asked_at > self.SILENT_FOR:
                 raise redis.TimeoutError("Redis does not answer")
             return
-        commands: list[tuple[Any, ...]] = [("BLPOP", self._keys.tokens, self.LISTEN_FOR)]
+        commands: list[tuple[Any, ...]] = [("BLPOP", self._tokens, self.LISTEN_FOR)]
         if now - self._said_at > self.LISTEN_FOR:
-            commands.insert(0, ("SET", self._keys.awake, "1", "EX", self.AWAKE_FOR))
+            commands.insert(0, SIGN_OF_WORKER)
             self._said_at = now
         self._connection.send_packed_command(self._connection.pack_commands(commands))
         self._unanswered, self._asked_at = len(commands), now

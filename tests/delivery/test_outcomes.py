@@ -21,6 +21,7 @@ from msh.transport.carrier import Finished
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.test_application import Office
+from tests.flows.byhand import run_until_quiet
 from tests.flows.world import make_world
 from tests.peer import Answer, Peer, status
 from tests.waiting import wait_until
@@ -32,7 +33,6 @@ DONE = AttemptResult(AttemptOutcome.TRANSMITTED, 200, "200 OK")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     application.reset()
-    monkeypatch.setattr(worker_loop, "QUIET", 0.1)
     monkeypatch.setattr(worker_loop, "PAUSE", 0.02)
     monkeypatch.setattr(application_loop, "RETRY_IN", 0.02, raising=False)
     yield
@@ -67,9 +67,9 @@ def test_outcome_is_kept_while_the_database_is_read_only() -> None:
 
     read_only(True)
     desk._events.put(Finished(job, DONE))
-    desk.run()
+    run_until_quiet(desk)
     read_only(False)
-    desk.run()
+    run_until_quiet(desk)
 
     assert state_of(message) == ("delivered", "completed")
     assert delivery_of(message).attempt == 1
@@ -91,7 +91,7 @@ def test_an_outcome_is_written_though_every_poll_fails(
 
     monkeypatch.setattr("msh.store.delivery.polling.find_due", fail)
     desk._events.put(Finished(job, DONE))
-    desk.run()
+    run_until_quiet(desk)
 
     assert state_of(message) == ("delivered", "completed")
 
@@ -116,7 +116,7 @@ def test_strange_external_ids_stop_nothing(peer: Peer) -> None:
     peer.script(*(status(200, headers={"X-MSH-External-Id": value}) for value in answers))
     messages = receive(make_world(), len(answers))
 
-    DeliveryLoop().run()
+    run_until_quiet(DeliveryLoop())
 
     assert [state_of(one) for one in messages] == [("delivered", "completed")] * len(answers)
     assert [delivery_of(one).external_id for one in messages] == list(answers.values())
@@ -129,7 +129,7 @@ def test_strange_words_of_a_refusal_stop_nothing(peer: Peer) -> None:
     peer.script(Answer(422, strange, {"X-MSH-Error": strange}), Answer(422, strange, {}, b"\0\xff"))
     messages = receive(make_world(), 2)
 
-    DeliveryLoop().run()
+    run_until_quiet(DeliveryLoop())
 
     assert [state_of(one) for one in messages] == [("rejected", "rejected")] * 2
     assert all(one.detail.isascii() for one in Delivery.objects.all())
@@ -176,7 +176,7 @@ def test_an_outcome_that_cannot_be_written_stops_no_other(
     fail_for(monkeypatch, bad)
 
     answer_all(desk)
-    desk.run()
+    run_until_quiet(desk)
 
     assert [state_of(one)[0] for one in (first, last)] == ["delivered", "delivered"]
     assert state_of(bad) == after
@@ -195,7 +195,7 @@ def test_an_outcome_that_cannot_even_be_given_up_ends_with_its_lease(
     fail_for(monkeypatch, bad, also_lost=True)
 
     answer_all(desk)
-    desk.run()
+    run_until_quiet(desk)
 
     assert [state_of(one)[0] for one in (first, last)] == ["delivered", "delivered"]
     assert not desk.is_busy()
@@ -225,7 +225,7 @@ def test_a_row_that_somebody_holds_delays_its_own_outcome_only(
 
     monkeypatch.setattr(consumer_http, "end", end)
     answer_all(desk)
-    desk.run()
+    run_until_quiet(desk)
 
     assert refused[1] == ("delivered", "completed"), "before the second try of the one that is held"
     assert [state_of(one)[0] for one in (first, held, last)] == ["delivered"] * 3
@@ -293,10 +293,10 @@ def test_a_call_that_failed_unexpectedly_is_left_alone_for_a_while() -> None:
             return True
 
     loop = Restless()
-    loop.run()
+    run_until_quiet(loop)
     assert loop.calls_made == 1
     loop._resting["key"] = time.monotonic()
-    loop.run()
+    run_until_quiet(loop)
     assert loop.calls_made == 2
 
 
@@ -333,7 +333,7 @@ def test_an_event_whose_post_cannot_be_recorded_stops_no_other(
     for job in office.transmitted.jobs:
         office._events.put(Finished(job, DONE))
     office.transmitted.jobs.clear()
-    office.run()
+    run_until_quiet(office)
 
     assert undelivered() == [bad.pk]
     assert not office.is_busy()

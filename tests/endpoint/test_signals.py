@@ -90,7 +90,7 @@ def test_late_ack_resumes_a_link_suspended_for_unreadable_terms(
 ) -> None:
     spoil_terms(in_flight)
     OutboundLink.objects.update(due="2026-01-01T00:00Z")
-    SendingLoop().run()
+    byhand.run_until_quiet(SendingLoop())
     assert states(in_flight) == ("suspended", "in_flight")
 
     assert peer.send(acknowledgement(in_flight.message_id)).status == 204

@@ -1,5 +1,6 @@
 """What workers and the carrier do, by hand: no process, no socket."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,11 +9,13 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.names import Promise
+from msh.flows.names import EVERYTHING, Promise
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import acknowledge, promised, sending_loop, transmit
+from msh.flows.wake_up_listener import WakeUpListener
+from msh.flows.worker_loop import WorkerLoop
 from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import cached_sender, find_sender
@@ -163,3 +166,12 @@ def end_all(results: Iterable[tuple[Job, AttemptResult]]) -> None:
         links = OutboundLinks.lock(transmit.partners_of(ended))
         sending_loop.record(links, ended)
         links.write()
+
+
+def run_until_quiet(loop: WorkerLoop, seconds: float = 0.05) -> None:
+    """As its worker does, in this thread, until there was nothing to do for so many seconds."""
+    with WakeUpListener(loop.kind) as listener:
+        loop._names |= EVERYTHING
+        loop._busy_at = busy_at = time.monotonic()
+        while loop.turn(listener) or time.monotonic() - busy_at < seconds:
+            busy_at = max(busy_at, loop._busy_at)

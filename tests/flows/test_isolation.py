@@ -10,6 +10,7 @@ from django.db import DatabaseError, OperationalError
 
 from msh import wire
 from msh.flows import worker_loop
+from msh.flows.names import EVERYTHING
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -20,7 +21,7 @@ from msh.transport.places import Room
 from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
-from .byhand import TRANSMITTED
+from .byhand import TRANSMITTED, run_until_quiet
 from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -64,9 +65,8 @@ class Scripted:
 
 @pytest.fixture
 def driven(monkeypatch: pytest.MonkeyPatch) -> SendingLoop:
-    """A sending loop that transmits to nobody and rests soon."""
+    """A sending loop that transmits to nobody and polls often."""
     monkeypatch.setattr(worker_loop, "Carrier", Scripted)
-    monkeypatch.setattr(worker_loop, "QUIET", 0.05)
     monkeypatch.setattr(worker_loop, "PAUSE", 0.01)
     return SendingLoop()
 
@@ -115,7 +115,7 @@ def test_terms_that_a_later_version_has_written_are_read(driven: SendingLoop) ->
     set_terms(in_flight(newer), """terms || '{"added_later": 1}'""")
     other.submit()
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert sorted(posted(driven)) == [newer.there.pk, other.there.pk]
     assert (newer.link.state, newer.link.retries_spent) == ("waiting", 1)
@@ -130,7 +130,7 @@ def test_a_lane_whose_terms_cannot_be_read_is_suspended_and_stops_no_other(
     set_terms(message, terms)
     other.submit()
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert posted(driven) == [other.there.pk]
     link = broken.link
@@ -161,7 +161,7 @@ def test_a_number_given_twice_suspends_its_own_lane_only(
     second = broken.submit()
     other.submit(semantics=semantics)
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert posted(driven) == [other.there.pk]
     assert (broken.link.state, broken.link.in_flight_id) == ("suspended", None)
@@ -182,7 +182,7 @@ def test_a_message_that_cannot_be_composed_stops_no_other(
     raising = raise_for(message.message_id, wire.compose_head, problem)
     monkeypatch.setattr(wire, "compose_head", raising)
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert posted(driven) == [other.there.pk]
     message.refresh_from_db()
@@ -206,7 +206,7 @@ def test_a_signal_that_cannot_be_composed_stops_no_other(
     raising = raise_for(signal.ref_to_message_id, wire.compose_signal, problem)
     monkeypatch.setattr(wire, "compose_signal", raising)
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert posted(driven) == [other.here.pk]
     signal.refresh_from_db()
@@ -225,7 +225,7 @@ def test_an_outcome_that_cannot_be_written_costs_no_other_its_outcome(
     carrier_of(driven).answers[broken.there.pk] = UNWRITABLE
     message, good = broken.submit(semantics=semantics), other.submit(semantics=semantics)
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert sorted(posted(driven)) == [broken.there.pk, other.there.pk]
     assert Attempt.objects.get(message=good).outcome == "transmitted"
@@ -249,7 +249,7 @@ def test_unwritable_signal_outcome_does_not_affect_others(
         (broken if job.partner_id == broken.there.pk else other).hand_over(job)
     carrier_of(driven).answers[broken.here.pk] = UNWRITABLE
 
-    driven.run()
+    run_until_quiet(driven)
 
     signal = Signal.objects.get(link__partner=broken.here)
     assert (signal.pending, signal.sending) == (0, False)
@@ -267,7 +267,7 @@ def test_a_signal_that_cannot_be_claimed_stops_no_other(driven: SendingLoop) -> 
         (broken if job.partner_id == broken.there.pk else other).hand_over(job)
     Signal.objects.filter(link__partner=broken.here).update(kind="Later")
 
-    driven.run()
+    run_until_quiet(driven)
 
     assert posted(driven) == [other.here.pk]
     assert Signal.objects.get(link__partner=broken.here).pending == 0
@@ -288,7 +288,7 @@ def test_temporary_database_error_is_retried_without_suspension(
 
     def is_written() -> bool:
         with suppress(OperationalError):  # a busy machine does a single round each time
-            driven.run()
+            run_until_quiet(driven)
         return Attempt.objects.filter(message=message, outcome="transmitted").exists()
 
     wrap_execute(monkeypatch, refusing)
@@ -310,5 +310,5 @@ def test_without_a_database_a_round_is_not_tried_one_by_one(
 
     wrap_execute(monkeypatch, gone)
     with pytest.raises(DatabaseError):
-        driven.run()
+        driven.round(EVERYTHING)
     assert len(calls) == 1

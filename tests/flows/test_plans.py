@@ -15,6 +15,7 @@ from msh import tasks
 from msh.endpoint import EndpointApplication
 from msh.flows import application
 from msh.flows.application_loop import _call
+from msh.flows.worker_loop import WorkerLoop
 from msh.store import plans
 from msh.store.engine import Statement
 from msh.store.receiving import message_sql as received_sql
@@ -60,14 +61,17 @@ def test_session_begins_free(session: InSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", [tasks.transmit, tasks.deliver, tasks.forward, tasks.notify, tasks.sweep]
+    "task", [tasks.transmit, tasks.deliver, tasks.forward, tasks.notify, tasks.watch]
 )
-def test_worker_of_the_hot_path(session: InSession, task: Any) -> None:
+def test_worker_of_the_hot_path(
+    session: InSession, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkerLoop, "run", lambda _: None)  # does not end by itself
     session(task)
     assert session(planner) == HOT
 
 
-@pytest.mark.parametrize("task", [tasks.collect_statistics, tasks.notify_operators])
+@pytest.mark.parametrize("task", [tasks.collect_statistics, tasks.notify_operators, tasks.sweep])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:

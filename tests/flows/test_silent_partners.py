@@ -62,9 +62,9 @@ def started(worker: SendingLoop) -> threading.Thread:
 
 
 def get_to_know(worker: SendingLoop, world: World) -> None:
-    """The partner answers one message of the worker, which ends when nothing more is to be done."""
+    """The partner answers one message of the worker."""
     message = world.submit(semantics="BestEffort")
-    started(worker).join()
+    byhand.run_until_quiet(worker)
     assert Attempt.objects.get(message=message).status == 204
 
 

@@ -256,11 +256,10 @@ def test_the_carrier_is_given_only_what_is_claimed_and_committed(
 ) -> None:
     """Otherwise a commit that fails would leave a copy on its way that nobody knows of."""
     monkeypatch.setattr(worker_loop, "Carrier", Watching)
-    monkeypatch.setattr(worker_loop, "QUIET", 0.05)
     make_world().submit(semantics=semantics)
     driven = SendingLoop()
 
-    driven.run()
+    byhand.run_until_quiet(driven)
 
     carrier: Any = driven.carrier
     assert carrier.claimed == [1]
@@ -271,11 +270,11 @@ def test_the_carrier_is_given_nothing_for_a_named_signal_that_is_gone(
 ) -> None:
     """As when another worker has sent it. A wake-up may name anything: the rows decide."""
     monkeypatch.setattr(worker_loop, "Carrier", Watching)
-    monkeypatch.setattr(SendingLoop, "missed_names", lambda _: Names(signals=frozenset([10**9])))
     make_world()
     driven = SendingLoop()
+    driven._names = Names(signals=frozenset([10**9]))
 
-    driven.run()
+    byhand.run_until_quiet(driven)
 
     carrier: Any = driven.carrier
     assert carrier.claimed == []

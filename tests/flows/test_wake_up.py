@@ -1,4 +1,4 @@
-"""A wake-up that cannot be sent is no error: the sweep polls. Usually the thread that asks sends
+"""A wake-up that cannot be sent is no error: the loops poll. Usually the thread that asks sends
 it, and does not wait for the answer."""
 
 import os
@@ -45,25 +45,18 @@ def test_without_redis_the_process_goes_on() -> None:
     )
 
     assert (ended.returncode, ended.stdout) == (0, "still here\n")
-    assert 1 <= ended.stderr.count("the next sweep finds the work") < 10, "not a warning for each"
+    assert 1 <= ended.stderr.count("the next poll finds the work") < 10, "not a warning for each"
 
 
 Messenger = wake_ups._Messenger
+TOKENS = wake_ups.tokens_of(WakeUp.TRANSMIT)
 
 
 @pytest.fixture
-def tasks(monkeypatch: pytest.MonkeyPatch) -> list[WakeUp]:
-    """Those that were queued."""
-    queued: list[WakeUp] = []
-    monkeypatch.setattr(wake_ups, "queue_task", queued.append)
-    return queued
-
-
-@pytest.fixture
-def messenger(monkeypatch: pytest.MonkeyPatch, tasks: list[WakeUp]) -> Iterator[Messenger]:
+def messenger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Messenger]:
     """One that has sent something, so that it has a connection; its thread is idle."""
     monkeypatch.setattr(wake_ups, "PACE", 0.0)
-    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
+    wake_ups.shared_client().delete(TOKENS)
     messenger = Messenger()
     messenger.publish(asked(1))
     yield messenger
@@ -78,26 +71,20 @@ def asked(partner_id: int) -> wake_ups.Asked:
 
 
 def sent() -> list[bytes | str]:
-    tokens: list[bytes | str] = wake_ups.shared_client().lrange(
-        wake_ups.keys_of(WakeUp.TRANSMIT).tokens, 0, -1
-    )
+    tokens: list[bytes | str] = wake_ups.shared_client().lrange(TOKENS, 0, -1)
     return tokens
 
 
-def test_the_thread_that_asks_sends(
-    messenger: Messenger, tasks: list[WakeUp], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
-    tasks.clear()
+def test_the_thread_that_asks_sends(messenger: Messenger, monkeypatch: pytest.MonkeyPatch) -> None:
+    wake_ups.shared_client().delete(TOKENS)
     assert messenger._send_at_once(asked(2))
     wait_until(lambda: sent() == [b"l2"])
-    assert not tasks  # nobody has read the answer
+    assert messenger._sent  # nobody has read the answer
     with monkeypatch.context() as patch:
         patch.setattr(messenger._channel, "is_open", lambda: True)  # as if no answer had come yet
         assert not messenger._send_at_once(asked(3))
 
     messenger.publish({})
-    assert tasks == [WakeUp.TRANSMIT]
     assert messenger._send_at_once(asked(3))
     messenger.publish({})
     assert sent() == [b"l2", b"l3"]
@@ -180,4 +167,4 @@ def test_what_was_asked_for_is_no_error_if_no_thread_starts(
     monkeypatch.setattr(wake_ups, "_rest", SimpleNamespace(until=0.0))
     monkeypatch.setattr(wake_ups, "_messenger", none_starts)
     wake_ups.wake_up(WakeUp.TRANSMIT)
-    assert "the next sweep finds the work" in caplog.text
+    assert "the next poll finds the work" in caplog.text

@@ -1,4 +1,4 @@
-"""A worker that is awake hears of wake-ups by its own thread."""
+"""A loop hears of wake-ups by its own thread."""
 
 import socket
 import threading
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
+from msh import health
 from msh.flows import wake_up, wake_up_listener, worker_loop
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.wake_up import WakeUp
@@ -17,7 +18,7 @@ from tests.waiting import wait_until
 from .test_worker_loop import Scripted
 
 PARTNERS = frozenset(range(1, 21))
-TOKENS = wake_up.keys_of(WakeUp.FORWARD).tokens
+TOKENS = wake_up.tokens_of(WakeUp.FORWARD)
 
 
 class Gathering(Scripted):
@@ -28,8 +29,21 @@ class Gathering(Scripted):
 @pytest.fixture
 def client() -> Any:
     client = wake_up.shared_client()
-    client.delete(*wake_up.keys_of(WakeUp.FORWARD))
+    client.delete(TOKENS)
     return client
+
+
+def left_to_others() -> Names:
+    """What the next worker takes."""
+    with WakeUpListener(WakeUp.FORWARD) as listener:
+        heard = [NOTHING]
+
+        def has_heard() -> bool:
+            heard.append(listener.take() | listener.take_rest())
+            return bool(heard[-1])
+
+        wait_until(has_heard)
+    return heard[-1]
 
 
 def test_a_round_that_gathers_takes_all_that_was_named(
@@ -40,7 +54,7 @@ def test_a_round_that_gathers_takes_all_that_was_named(
     loop = Gathering()
     thread = threading.Thread(target=loop.run)
     thread.start()
-    wait_until(lambda: client.exists(wake_up.keys_of(WakeUp.FORWARD).awake))
+    wait_until(lambda: loop.polls)
     rounds = loop.rounds
 
     client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
@@ -94,31 +108,34 @@ class StoppedWhileItWaits(Scripted):
         return super().patience()
 
 
-def test_names_that_a_stop_overtakes_are_left_to_the_next_worker(
-    monkeypatch: pytest.MonkeyPatch, client: Any
-) -> None:
-    tasks: list[WakeUp] = []
-    monkeypatch.setattr(wake_up_listener, "queue_task", tasks.append)
+def test_names_that_a_stop_overtakes_are_left_to_the_next_worker(client: Any) -> None:
     loop = StoppedWhileItWaits()
 
     loop.run()
 
     assert loop.names.links == frozenset()
-    assert wake_up.take_names(WakeUp.FORWARD).links == PARTNERS
-    assert tasks == [WakeUp.FORWARD]
+    assert 0 < client.ttl(TOKENS) <= wake_up.EXPIRE
+    assert left_to_others().links == PARTNERS
 
 
-def test_a_task_of_a_worker_that_is_stopping_takes_no_names(client: Any) -> None:
-    class Sending(Scripted):
-        def missed_names(self) -> Names:
-            return wake_up.take_names(self.kind)
-
+def test_a_loop_that_is_stopping_takes_no_names(client: Any) -> None:
     client.rpush(TOKENS, Names(PARTNERS).token())
-    loop = Sending()
+    loop = Scripted()
     loop.taken.append("nothing is under way")
     loop.stop()
     loop.run()
-    assert wake_up.take_names(WakeUp.FORWARD).links == PARTNERS
+    assert left_to_others().links == PARTNERS
+
+
+def test_names_that_waited_for_a_loop_are_its_first(client: Any) -> None:
+    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
+    loop = Scripted()
+    thread = running(loop)
+    wait_until(lambda: loop.names.links == PARTNERS)
+    assert loop.rounds < len(PARTNERS) / 2
+    loop._events.put("the end of it")
+    loop.stop()
+    thread.join(timeout=60)
 
 
 def test_nothing_is_waited_for(client: Any) -> None:
@@ -133,21 +150,15 @@ def test_nothing_is_waited_for(client: Any) -> None:
 
         wait_until(has_heard)
     assert heard[-1] == Names(PARTNERS)
-    assert not client.exists(wake_up.keys_of(WakeUp.FORWARD).awake)
 
 
-def test_what_comes_in_the_last_moment_is_left_to_the_next_worker(
-    monkeypatch: pytest.MonkeyPatch, client: Any
-) -> None:
+def test_what_comes_in_the_last_moment_is_left_to_the_next_worker(client: Any) -> None:
     """With its names: a poll does not look for what is claimed or promised."""
-    tasks: list[WakeUp] = []
-    monkeypatch.setattr(wake_up_listener, "queue_task", tasks.append)
     with WakeUpListener(WakeUp.FORWARD) as listener:
         connection = listener._connection
         client.rpush(TOKENS, Names(PARTNERS).token())
         wait_until(lambda: connection.can_read(timeout=0) and not client.exists(TOKENS))
-    assert tasks == [WakeUp.FORWARD]
-    assert wake_up.take_names(WakeUp.FORWARD) == Names(PARTNERS)
+    assert left_to_others() == Names(PARTNERS)
 
 
 def test_without_redis_everything_is_polled_for_once_a_second() -> None:
@@ -164,16 +175,21 @@ def test_without_redis_everything_is_polled_for_once_a_second() -> None:
 
 def test_end_needs_no_name_server(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
     """When a machine or a network is stopped it may not answer, for longer than a worker has."""
-    keys = wake_up.keys_of(WakeUp.FORWARD)
-    wake_up.note_begin(WakeUp.FORWARD)  # as each task of a worker
     with WakeUpListener(WakeUp.FORWARD) as listener:
-        wait_until(lambda: client.exists(keys.awake))
+        listener.take_rest()  # as each loop when it begins
+        listener.give_back(Names(PARTNERS))
         asked: list[object] = []
         with monkeypatch.context() as patch:
             patch.setattr(socket, "getaddrinfo", lambda *names, **_: asked.append(names))
             listener.__exit__()
     assert asked == []
-    assert not client.exists(keys.awake)
+    assert left_to_others() == Names(PARTNERS)
+
+
+def test_a_loop_that_listens_is_the_sign_that_a_worker_is_alive(client: Any) -> None:
+    client.delete(health._SWEPT)
+    with WakeUpListener(WakeUp.FORWARD):
+        wait_until(lambda: health.processes()[1].alive)
 
 
 def test_end_without_redis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ QUEUED = Situation(
     suspended_since=None,
     suspended_detail="",
     attempt=None,
-    place=Place(0, 0, swept=True, now=NOW),
+    place=Place(0, 0, now=NOW),
 )
 FLIES = replace(QUEUED, message_id="m-7", state="in_flight", lane=WAITING)
 BEST_EFFORT = replace(QUEUED, best_effort=True)
@@ -98,7 +98,7 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy", Reason.UNAVAILAB
             ),
         ),
         (
-            replace(QUEUED, lane=WAITING, attempt=ANSWERED, place=Place(2, 3, True, NOW)),
+            replace(QUEUED, lane=WAITING, attempt=ANSWERED, place=Place(2, 3, NOW)),
             (
                 "Message m-7 (number 7) is in flight before it: 2 attempts, no Acknowledgement"
                 " yet. Last answer: failed, 503 busy. The next copy is sent at 2026-11-22"
@@ -160,27 +160,18 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy", Reason.UNAVAILAB
             "The partner asked us to wait: nothing is sent before 2026-11-22 14:06:00 UTC.",
         ),
         (
-            replace(QUEUED, place=Place(0, MOST, True, NOW)),
+            replace(QUEUED, place=Place(0, MOST, NOW)),
             (
                 "The link is idle and nothing is in flight: the next poll sends the first"
                 " message. In the queue at least 1000 messages are before it."
             ),
         ),
         (
-            replace(QUEUED, submitted_at=EARLIER, stopped="beat: down. Start beat"),
+            replace(QUEUED, submitted_at=EARLIER, stopped="The worker is down. Start it"),
             (
                 "The link is idle and nothing is in flight: the next poll sends the first"
-                " message. Overdue since 2026-11-22 13:05:00 UTC. Nothing polls the link. beat:"
-                " down. Start beat."
-            ),
-        ),
-        (
-            replace(QUEUED, submitted_at=EARLIER, place=Place(0, 1, False, NOW)),
-            (
-                "The link is idle and nothing is in flight: the next poll sends the first"
-                " message. In the queue 1 message is before it. Overdue since 2026-11-22"
-                " 13:05:00 UTC. The schedule entry 'sweep' is disabled or deleted:"
-                " enable it in the console, under Schedules."
+                " message. Overdue since 2026-11-22 13:05:00 UTC. Nothing polls the link. The"
+                " worker is down. Start it."
             ),
         ),
         (
@@ -188,8 +179,8 @@ ANSWERED = LastAttempt(EARLIER, EARLIER, "failed", "503\nbusy", Reason.UNAVAILAB
             (
                 "Number 7 is in flight: attempt 3 has not been sent yet. It is due at 2026-11-22"
                 " 13:05:00 UTC, when the worker has a free place for this partner. Overdue since"
-                " 2026-11-22 13:05:00 UTC. Worker and beat are running: the worker has no free"
-                " place, or its log says why it fails."
+                " 2026-11-22 13:05:00 UTC. A worker is running: it has no free place, or its log"
+                " says why it fails."
             ),
         ),
         (

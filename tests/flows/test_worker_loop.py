@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from pytest_django import Settings
 
 from msh import stopping
 from msh.flows import worker_loop
 from msh.flows.events import Events
 from msh.flows.names import NOTHING, Names
 from msh.flows.wake_up import WakeUp
+from msh.flows.wake_up_listener import WakeUpListener
 from msh.flows.worker_loop import WorkerLoop
 from msh.store.engine import Key, Statement, run
 from tests.waiting import wait_until
@@ -130,31 +132,71 @@ def test_names_and_a_poll_that_come_together_are_both_done(
     assert (set(loop.names.links), set(loop.names.signals), loop.names.all) == ({5}, {7}, True)
 
 
-def test_running_a_running_loop_wakes_it_up() -> None:
+def test_one_thread_runs_a_loop() -> None:
     loop = Scripted()
+    assert loop.is_needed()
     with loop._running:
+        assert not loop.is_needed()
         loop.run()
-
     assert loop.rounds == 0
-    assert len(loop._events) == 1
-
-
-def test_loop_says_that_it_found_work_before_it_stays_awake() -> None:
-    """Else what its thread would have done next would wait until the work has ended."""
-    loop, said = Scripted(), threading.Event()
-    thread = threading.Thread(target=loop.run, args=[said.set], daemon=True)
-    thread.start()
-    wait_until(said.is_set)
     loop.stop()
-    loop._events.put("the end of it")
-    thread.join(timeout=60)
+    assert not loop.is_needed()
 
 
-def test_loop_that_finds_no_work_says_nothing() -> None:
-    loop, said = Scripted(), threading.Event()
+@pytest.mark.parametrize("redis", [True, False])
+def test_idle_loop_polls_by_itself(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, redis: bool
+) -> None:
+    """Without a wake-up, and without Redis."""
+    if not redis:
+        settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(worker_loop, "IDLE", 0.02)
+    loop = Scripted()
     loop.taken.append("nothing is under way")
-    loop.run(said.set)
-    assert not said.is_set()
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.polls > 3)
+    loop.stop()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+
+
+def test_idle_loop_waits_longer_than_a_busy_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each idle worker would poll four times a second, or without a pause."""
+    loop = Scripted()
+    with WakeUpListener(loop.kind) as listener:
+        assert loop.turn(listener), "something is under way"
+    monkeypatch.setattr(worker_loop, "PAUSE", 1_000.0)
+    monkeypatch.setattr(worker_loop, "IDLE", 9_000.0)
+    assert 0 < loop.patience() <= 1_000
+    loop._busy_at -= worker_loop.QUIET
+    assert 1_000 < loop.patience() <= 9_000
+
+
+class Failing(Scripted):
+    def round(self, names: Names) -> bool:
+        super().round(names)
+        if self.rounds == 2:
+            raise RuntimeError("what nobody has thought of")
+        return False
+
+
+def test_loop_that_raises_an_error_can_be_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it has in memory, by another thread."""
+    monkeypatch.setattr(worker_loop, "PAUSE", 0.01)
+    loop = Failing()
+    with pytest.raises(RuntimeError):
+        loop.run()
+    assert loop.is_needed()
+    assert loop.is_busy()
+
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    wait_until(lambda: loop.rounds > 3)
+    loop._events.put("the end of it")
+    loop.stop()
+    thread.join(timeout=60)
+    assert loop.taken == ["the end of it"]
 
 
 class Reading(Scripted):

@@ -77,7 +77,7 @@ class Hosts(Machine):
         """Start one of web, worker and beat."""
         commands = {
             "web": (sys.executable, "-m", "msh.web", "--port", str(self._port)),
-            "worker": (*CELERY, "worker", "--pool", "threads", "--without-mingle", "-c", "4"),
+            "worker": (*CELERY, "worker", "--pool", "threads", "--without-mingle", "-c", "8"),
             "beat": (*CELERY, "beat", "--pidfile="),
         }
         clock = self.clocks[name].environment

@@ -15,7 +15,7 @@ from tests.exchange.machine import ROOT
 CELERY = ("-m", "celery", "-A", "msh")
 PROCESSES = {
     "web": ("-m", "msh.web", "--port", "0", "--workers", "1"),
-    "worker": (*CELERY, "worker", "--pool", "threads", "--concurrency", "1"),
+    "worker": (*CELERY, "worker"),
     "beat": (*CELERY, "beat", "--pidfile="),
     "smtpd": ("manage.py", "smtpd", "--port", "0"),
     "links": ("manage.py", "links"),

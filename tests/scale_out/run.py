@@ -25,8 +25,6 @@ from tests.scale_out.runs import Runs
 
 FOLDER = Path("var/scale-out")
 FIRST = ENDS[0]
-SLACK = 0.95
-"""Of an interval after which another beat may come first: see `msh.beat.scheduler`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ class ScaleOut(reporting_demo.ReportingDemo):
             task: {
                 "runs": self.runs.counts[task],
                 "at_least": int(seconds / (2 * interval)),  # a beat that is cut off is replaced
-                "at_most": int(seconds / (SLACK * interval)) + 2,
+                "at_most": self.plan.size.beats * (int(seconds / interval) + 2),
             }
             for task, interval in self.fleet.intervals().items()
         }

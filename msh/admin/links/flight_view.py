@@ -51,8 +51,7 @@ def sentence(link: Any, now: datetime) -> str:
     if now - oldest > OVERDUE and link.under_way < window and not is_ordered(link.partner):
         return (
             f"{places}{held}. Nothing polls this link: the first message of its queue has waited"
-            f" for {format_duration(oldest, now)}. Check that worker and beat are running"
-            " (dashboard) and that the schedule entry 'sweep' is enabled."
+            f" for {format_duration(oldest, now)}. Check that a worker is running (dashboard)."
         )
     if link.under_way >= window and getattr(link, "queued", 0):
         return f"{places}{held}: those of the queue wait until one of them is acknowledged."

@@ -40,8 +40,7 @@ def status_text(lane: Lane, now: datetime, oldest: datetime | None = None, ended
         age = format_duration(oldest, now)
         return (
             f"{sentence} Nothing polls this link: the first message of its queue has waited for"
-            f" {age}. Check that worker and beat are running (dashboard) and that the schedule"
-            " entry 'sweep' is enabled."
+            f" {age}. Check that a worker is running (dashboard)."
         )
     return sentence
 

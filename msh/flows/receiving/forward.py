@@ -5,14 +5,15 @@ header document gets one more RoutingHeader, with a number of the onward pair.
 """
 
 import logging
-import threading
 from datetime import timedelta
 
 from django.db import transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
+from msh.flows.names import Names
 from msh.flows.wake_up import WakeUp, wake_up
+from msh.flows.worker_loop import WorkerLoop
 from msh.models import InboundMessage, InboundPayload, OutboundMessage
 from msh.protocol.message import Payload
 from msh.store import capacity
@@ -29,12 +30,25 @@ from msh.store.sending.isolation import describe, one_line
 logger = logging.getLogger(__name__)
 
 BATCH = 50
-"""Pairs that one poll forwards a message of; the next poll follows while there are more."""
+"""Pairs of which a message is forwarded before others are looked for."""
 RETRY_IN = timedelta(seconds=30)
 """What keeps a message from being forwarded is configuration: a person repairs it."""
 
-_running = threading.Lock()
-_asked = threading.Event()
+
+class ForwardingLoop(WorkerLoop):
+    """The loop that forwards. Nothing of it is under way between two rounds."""
+
+    kind = WakeUp.FORWARD
+
+    def take(self, event: object) -> bool:
+        return False
+
+    def round(self, names: Names) -> bool:
+        """Forward until nothing is due."""
+        forwarded = False
+        while names.all and not self._stopping.is_set() and forward():
+            forwarded = True
+        return forwarded
 
 
 def forward() -> int:
@@ -42,21 +56,6 @@ def forward() -> int:
     if forwarded:
         wake_up(WakeUp.TRANSMIT)
     return forwarded
-
-
-def run() -> None:
-    """Send on until nothing is due. One thread of a process: another caller only asks it to look
-    once more."""
-    _asked.set()
-    if not _running.acquire(blocking=False):
-        return
-    try:
-        while _asked.is_set():
-            _asked.clear()
-            while forward():
-                pass
-    finally:
-        _running.release()
 
 
 def _forward_one(due: Due) -> bool:

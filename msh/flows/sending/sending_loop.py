@@ -24,7 +24,7 @@ from msh.flows.sending.fly import FlightCopy
 from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import answer_of_best_effort
 from msh.flows.sending.outcomes import Held, Outcomes
-from msh.flows.wake_up import WakeUp, take_names, wake_up_for
+from msh.flows.wake_up import WakeUp, wake_up_for
 from msh.flows.worker_loop import PAUSE, REST, WorkerLoop
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
@@ -88,9 +88,6 @@ class SendingLoop(WorkerLoop):
             return True
         result = event.outcome
         return result.outcome is not AttemptOutcome.TRANSMITTED or result.answer is not None
-
-    def missed_names(self) -> Names:
-        return take_names(self.kind)
 
     def next_round_at(self) -> float:
         """With many messages at once, one transaction for several is worth a few milliseconds."""

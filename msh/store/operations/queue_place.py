@@ -1,4 +1,4 @@
-"""What is before a message in the queue of its link, and whether the clock polls the queue."""
+"""What is before a message in the queue of its link."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,12 +11,10 @@ MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`rewound` and `queued` are at most MOST each. `swept`: the schedule has *sweep*, and
-    it is enabled."""
+    """`rewound` and `queued` are at most MOST each."""
 
     rewound: int
     queued: int
-    swept: bool
     now: datetime
 
 
@@ -33,8 +31,6 @@ _PLACE = """
                 WHERE link_id BETWEEN %(link_id)s AND %(link_id)s
                   AND state = 'queued' AND semantics = '{0}' AND id < %(before)s
                 ORDER BY link_id, id LIMIT %(most)s) earlier) AS queued,
-           EXISTS (SELECT FROM django_celery_beat_periodictask
-                   WHERE task = 'msh.tasks.sweep' AND enabled) AS swept,
            statement_timestamp() AS now
 """
 _RELIABLE = Statement(_PLACE.format("OnceAndOnlyOnce"), Place)

@@ -139,7 +139,7 @@ def test_missing_heartbeats_are_shown_first(onlooker: Client) -> None:
     redis.delete(health._SWEPT, health._BEATEN)
     assert "No heartbeat from worker" in onlooker.get(PAGE).content.decode()
 
-    health.note_sweep()
+    redis.set(health._SWEPT, 1, ex=health._REMEMBERED)
     redis.set(health._BEATEN, 1, ex=health._REMEMBERED - 60)
     page = onlooker.get(PAGE).content.decode()
     assert "No heartbeat from beat" in page

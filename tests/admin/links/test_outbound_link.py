@@ -59,7 +59,7 @@ def test_page_of_an_idle_link_says_that_nothing_polls_its_queue(
     assert "Nothing polls this link" not in page_of(viewer, world)
     hour_ago = timezone.now() - timedelta(hours=1)
     OutboundMessage.objects.filter(pk=message.pk).update(submitted_at=hour_ago)
-    assert "Check that worker and beat are running" in page_of(viewer, world)
+    assert "Check that a worker is running" in page_of(viewer, world)
 
 
 def test_list_shows_cause_time_and_blocking_message(viewer: Client) -> None:

@@ -1,10 +1,10 @@
 """A router between two MSHs: what it stores, acknowledges, sends on and refuses (000 §4.1, D20)."""
 
-import threading
 from typing import Any
 
 import pytest
 
+from msh.flows.names import EVERYTHING
 from msh.flows.operations import change_link
 from msh.flows.receiving import forward
 from msh.models import (
@@ -19,7 +19,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import RouteMode
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations.operator_actions import Switch
-from msh.store.receiving.forwarding import Due, find_next_hop
+from msh.store.receiving.forwarding import find_next_hop
 from partners.models import Agreement, Route
 from tests.flows import byhand
 from tests.flows.chain import make_chain
@@ -209,7 +209,7 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
         return way_onward(agreement)
 
     monkeypatch.setattr(forward, "find_next_hop", raising)
-    forward.run()
+    byhand.run_until_quiet(forward.ForwardingLoop())
 
     assert OutboundMessage.objects.filter(link__partner=other.at_r).count() == 1
     held = InboundMessage.objects.get(link__partner=broken.from_a)
@@ -219,25 +219,14 @@ def test_a_message_that_cannot_be_sent_on_stops_no_other_pair(
     assert (incident.partner, incident.kind) == (broken.from_a, "route_failed")
 
 
-def test_one_thread_of_a_process_sends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a steady stream each sweep would else keep one thread more of the worker."""
-    polls: list[str] = []
-    inside, release = threading.Event(), threading.Event()
+def test_forwarding_goes_on_while_something_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not while its worker is stopping."""
+    found = [2, 1, 0, 5]
+    monkeypatch.setattr(forward, "forward", lambda: found.pop(0))
+    loop = forward.ForwardingLoop()
+    assert loop.round(EVERYTHING)
+    assert found == [5]
 
-    def poll(_: int) -> list[Due]:
-        polls.append(threading.current_thread().name)
-        inside.set()
-        release.wait(30)
-        return []
-
-    monkeypatch.setattr(forward, "find_due", poll)
-    first = threading.Thread(target=forward.run, name="first")
-    first.start()
-    inside.wait(30)
-    second = threading.Thread(target=forward.run, name="second")
-    second.start()
-    second.join(30)
-    assert not second.is_alive()
-    release.set()
-    first.join(30)
-    assert polls == ["first", "first"], "the poll that the second asked for"
+    loop.stop()
+    assert not loop.round(EVERYTHING)
+    assert found == [5]

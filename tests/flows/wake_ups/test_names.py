@@ -1,6 +1,7 @@
 """A wake-up names what was just stored: the worker reads these rows and does not search. The rows
 alone say what there is to do, and what is lost with a wake-up, the sweep finds."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -162,48 +163,63 @@ def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
     assert Names.of_token(token).all
 
 
-def test_names_wait_for_the_loop_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks: list[WakeUp] = []
-    monkeypatch.setattr(wake_ups, "queue_task", tasks.append)
-    wake_ups.shared_client().delete(*wake_ups.keys_of(WakeUp.TRANSMIT))
-
-    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(signals=frozenset({7}))})
-    wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({5}))})
-
-    assert tasks[0] is WakeUp.TRANSMIT
-    assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(frozenset({5}), frozenset({7}))
-    assert wake_ups.take_names(WakeUp.TRANSMIT) == NOTHING
+TOKENS = wake_ups.tokens_of(WakeUp.TRANSMIT)
 
 
-def test_names_that_nobody_takes_become_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
-    keys = wake_ups.keys_of(WakeUp.TRANSMIT)
+@pytest.fixture
+def redis() -> Any:
     client = wake_ups.shared_client()
-    client.delete(*keys)
-    client.rpush(keys.tokens, *(f"l{partner_id}" for partner_id in range(wake_ups.LONGEST - 1)))
+    client.delete(TOKENS)
+    return client
+
+
+def waiting(client: Any) -> list[Names]:
+    """What a loop would be told next, one after the other."""
+    return [Names.of_token(token) for token in client.lrange(TOKENS, 0, -1)]
+
+
+def publish(names: Names) -> None:
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: names})
+
+
+def test_names_wait_for_a_loop(redis: Any) -> None:
+    publish(Names(signals=frozenset({7})))
+    publish(Names(links=frozenset({5})))
+    assert waiting(redis) == [Names(signals=frozenset({7})), Names(frozenset({5}))]
+    assert 0 < redis.ttl(TOKENS) <= wake_ups.EXPIRE
+
+
+def test_one_wake_up_for_everything_is_as_good_as_many(redis: Any) -> None:
+    """Each costs a poll."""
+    for _ in range(3):
+        publish(EVERYTHING)
+    publish(Names(links=frozenset({5})))
+    for _ in range(3):
+        publish(EVERYTHING)
+    assert waiting(redis) == [EVERYTHING, Names(frozenset({5})), EVERYTHING]
+
+
+def test_names_that_nobody_takes_become_everything(redis: Any) -> None:
+    redis.rpush(TOKENS, *(f"l{partner_id}" for partner_id in range(wake_ups.LONGEST - 1)))
 
     for partner_id in range(1, 9):
-        wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))})
+        publish(Names(links=frozenset({partner_id})))
 
-    assert client.llen(keys.tokens) == wake_ups.LONGEST + 1
-    assert wake_ups.take_names(WakeUp.TRANSMIT).all
+    assert redis.llen(TOKENS) == wake_ups.LONGEST + 1
+    assert waiting(redis)[-1] == EVERYTHING
 
 
-def test_promises_to_many_partners_wait_for_a_busy_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_to_many_partners_wait_for_a_busy_worker(redis: Any) -> None:
     """A dropped name keeps its copy back for a second and leaves an attempt without an end."""
-    monkeypatch.setattr(wake_ups, "queue_task", lambda kind: None)
-    keys = wake_ups.keys_of(WakeUp.TRANSMIT)
-    client = wake_ups.shared_client()
-    client.delete(*keys)
-    promised = frozenset(Promise(partner_id, 7, 1, 30.0) for partner_id in range(1_000))
+    promised = [Promise(partner_id, 7, 1, 30.0) for partner_id in range(1_000)]
 
     for one in promised:
-        wake_ups._messenger().publish({WakeUp.TRANSMIT: Names(promised=frozenset({one}))})
+        publish(Names(promised=frozenset({one})))
         if one.partner_id == 500:
-            client.pexpire(keys.tokens, 60_000)
-    assert client.pttl(keys.tokens) <= 5_000  # since the last one, not since the list was empty
+            redis.pexpire(TOKENS, 60_000)
+    assert redis.pttl(TOKENS) <= 5_000  # since the last one, not since the list was empty
 
-    assert wake_ups.take_names(WakeUp.TRANSMIT) == Names(promised=promised)
+    assert waiting(redis) == [Names(promised=frozenset({one})) for one in promised]
 
 
 def test_wake_up_of_everything_keeps_names(named: list[dict[WakeUp, Names]]) -> None:
@@ -228,7 +244,7 @@ def test_a_round_takes_no_more_links_than_a_poll_and_the_next_ones_the_rest(
     for world in worlds:
         world.submit()
     sent = []
-    loop._names = names_of(named)
+    loop._names, loop._polled_at = names_of(named), time.monotonic()
     for most in (3, 3, 1):
         assert loop.patience() == 0.0
         names, loop._names = loop._names, NOTHING

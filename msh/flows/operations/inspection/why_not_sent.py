@@ -27,7 +27,7 @@ from .why_not_landed import (
 )
 
 OVERDUE = timedelta(seconds=15)
-"""The sweep polls every second: work that is overdue for longer is not being done."""
+"""A worker polls every second: work that is overdue for longer is not being done."""
 LONGEST = 1_000
 """Characters of a partner's answer that are shown: a sentence is to stay one."""
 
@@ -269,14 +269,9 @@ def _before(situation: Situation) -> str:
 
 def _poller(situation: Situation) -> str:
     """Who does not do what is overdue."""
-    if not situation.place.swept:
-        return (
-            "The schedule entry 'sweep' is disabled or deleted: enable it in the console,"
-            " under Schedules"
-        )
     if situation.stopped:
         return f"Nothing polls the link. {situation.stopped}"
-    return "Worker and beat are running: the worker has no free place, or its log says why it fails"
+    return "A worker is running: it has no free place, or its log says why it fails"
 
 
 def _answer(attempt: LastAttempt | None) -> str:
@@ -302,8 +297,7 @@ def _time(at: datetime | None) -> str:
 def _stopped() -> str:
     from msh.health import processes  # noqa: PLC0415  a command loads Redis only if it must
 
-    stopped = [process for process in processes() if not process.alive]
-    if any(not process.known for process in stopped):
-        return "Redis does not answer, so workers are not woken up. Start it"
-    signs = "; ".join(f"{process.name}: {process.words}" for process in stopped)
-    return f"{signs}. Start {' and '.join(one.name for one in stopped)}" if stopped else ""
+    (worker,) = [process for process in processes() if process.name == "worker"]
+    if not worker.known:
+        return "Redis does not answer, so nobody knows whether a worker is running. Start it"
+    return "" if worker.alive else f"The worker {worker.words}. Start it"

@@ -24,6 +24,7 @@ from msh.models import (
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Payload
+from msh.protocol.reason import Reason
 from msh.store.history import Actor
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
@@ -33,7 +34,9 @@ from partners.setup import apply
 from .byhand import PLENTY, TRANSMITTED, Carrying
 
 NO_CONNECTION = "Cannot connect to 127.0.0.1:9: Connection refused"
-SILENT = AttemptResult(AttemptOutcome.FAILED, detail=NO_CONNECTION, body_sent=False)
+SILENT = AttemptResult(
+    AttemptOutcome.FAILED, detail=NO_CONNECTION, body_sent=False, reason=Reason.CONNECTION
+)
 REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=400, detail="Bad Request")
 BUSY = AttemptResult(AttemptOutcome.FAILED, status=500, detail="Internal Server Error")
 _names = count(1)

@@ -170,7 +170,7 @@ def test_each_explanation_is_given_once() -> None:
 
     def explain(text: str) -> str:
         about = {"partner_id": world.there.pk, "message_id": "m-1"}
-        run(incidents.EXPLAIN(text=text, **about))
+        run(incidents.EXPLAIN(text=text, reason="numbers", **about))
         ours.refresh_from_db()
         return ours.detail
 

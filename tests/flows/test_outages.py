@@ -14,6 +14,7 @@ from msh.protocol.attempt import AttemptResult, outcome_of
 from msh.protocol.ebms.vocabulary import FaultCode
 from msh.protocol.flight.gate import REFUSALS
 from msh.protocol.message import ErrorReport
+from msh.protocol.reason import Reason
 from msh.protocol.vocabulary import ErrorCode, Severity
 from msh.store.history import Actor
 from msh.transport.job import Job
@@ -347,7 +348,7 @@ def test_the_cause_of_a_silence_reaches_incident_and_advice(retries: int) -> Non
     message = sky.submit()
     why = "Certificate not trusted: certificate has expired (them.example:443)"
     while sky.link.state != "suspended":
-        end_all(sky, replace(SILENT, detail=why))
+        end_all(sky, replace(SILENT, detail=why, reason=Reason.TLS))
         sky.let_pass(61)
     assert why in Incident.objects.get(partner=sky.partner).detail
     said = explanation_of(message.pk)

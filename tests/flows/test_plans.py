@@ -71,7 +71,7 @@ def test_worker_of_the_hot_path(
     assert session(planner) == HOT
 
 
-@pytest.mark.parametrize("task", [tasks.collect_statistics, tasks.notify_operators, tasks.sweep])
+@pytest.mark.parametrize("task", [tasks.notify_operators, tasks.sweep])
 def test_task_that_reads_much_is_free_after_one_of_the_hot_path(
     session: InSession, task: Any
 ) -> None:

@@ -167,6 +167,7 @@ def _keys(at: datetime, partner_id: int, agreement_id: int) -> Iterator[Key]:
     for unit, begins in (("hour", hour), ("day", day), ("week", monday)):
         yield (unit, begins.astimezone(UTC), partner_id, agreement_id)
         yield (unit, begins.astimezone(UTC), None, None)
+    yield ("minute", at.replace(second=0, microsecond=0), None, None)
 
 
 def counted() -> dict[Key, Counter[str]]:

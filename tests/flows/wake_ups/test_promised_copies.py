@@ -241,7 +241,7 @@ def test_copy_that_could_not_be_read_may_have_been_sent_by_another_worker(
     promised: tuple[World, Names], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, names = promised
-    monkeypatch.setattr(transmit, "_stored_body", fail)
+    monkeypatch.setattr(transmit, "stored_body", fail)
     loop.round(names)
     loop.round(NOTHING)
     attempt = Attempt.objects.get(message__state="in_flight")

@@ -127,7 +127,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "msh",  # before unfold, some of whose templates it replaces
     "msh.management.inspection",  # commands that only look
-    "msh.management.jobs",  # commands that begin what goes on without them
     "msh.standalone",  # commands that set up and run an MSH
     "partners",
     "unfold",  # before django.contrib.admin, whose templates it replaces

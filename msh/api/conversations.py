@@ -1,18 +1,15 @@
-"""`conversations/out` and `conversations/in`: those that have an order (ebMS 2.0), and what an
-operator does to one."""
+"""`conversations/out` and `conversations/in`: those that have an order (ebMS 2.0)."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery, Value
+from django.db.models import Count, F, Min, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import conversation_actions
-from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     InboundConversation,
     InboundMessage,
@@ -22,15 +19,12 @@ from msh.models import (
 )
 from msh.protocol.flight import serial
 from msh.protocol.flight.numbering import NumberingState
-from msh.store.history import Actor
 
 from . import schema
+from .documents import NEXT_NUMBER
 from .framework.access import require_permissions
 from .framework.query import Form, PageQuery, page, text, validated_query
 from .framework.view import ApiView
-from .row_actions import AloneForm, Reason, RowActionView, documented
-
-_NEXT = "The number that comes next."
 
 
 class ConversationsQuery(PageQuery):
@@ -47,7 +41,7 @@ class ConversationDocument(Form):
     partner = serializers.CharField()
     tpa_id = serializers.CharField()
     conversation_id = serializers.CharField()
-    next_number = serializers.IntegerField(help_text=_NEXT)
+    next_number = serializers.IntegerField(help_text=NEXT_NUMBER)
 
 
 class OutboundConversationDocument(ConversationDocument):
@@ -152,84 +146,3 @@ class InboundConversationsView(ApiView):
         """Conversations that we deliver in order, by id."""
         require_permissions(request, "msh.view_inboundlink")
         return _page(request, InboundConversation.objects.all(), _IN)
-
-
-class ConversationActionForm(Reason):
-    if_next_number = serializers.IntegerField(
-        required=False,
-        min_value=serial.FIRST,
-        max_value=serial.LAST,
-        help_text="Precondition: this is its `next_number`.",
-    )
-
-
-class ConfirmedActionForm(ConversationActionForm, AloneForm):
-    """Of an action that a second person may have to confirm."""
-
-
-class StartOrderForm(ConfirmedActionForm):
-    last = serializers.IntegerField(
-        min_value=serial.FIRST,
-        max_value=serial.LAST,
-        help_text="The last number of the conversation; the following one comes next.",
-    )
-
-
-class ConversationStateDocument(Form):
-    id = serializers.IntegerField()
-    partner = serializers.CharField()
-    tpa_id = serializers.CharField()
-    conversation_id = serializers.CharField()
-    next_number = serializers.IntegerField(help_text=_NEXT)
-    text = serializers.CharField(help_text="What was done, and what comes next.")
-
-
-class ConversationActionView(RowActionView):
-    document = ConversationStateDocument
-
-    def act(
-        self,
-        row: OutboundConversation | InboundConversation,
-        by: Actor,
-        form: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        parameters = dict(form)
-        seen = parameters.pop("if_next_number", None)
-        at = row.agreement, row.conversation_id
-        done = self.action.flow(*at, actor=by, seen=seen, **parameters)
-        row.refresh_from_db(fields=["next_number"])
-        then = f". {done.text}" if done else ""
-        return {
-            "id": row.pk,
-            "partner": row.agreement.partner.name,
-            "tpa_id": row.agreement.tpa_id,
-            "conversation_id": row.conversation_id,
-            "next_number": row.next_number or serial.FIRST,
-            "text": f"{self.action.done}{then}",
-        }
-
-
-def _view(
-    action: OperatorAction, operation_id: str, rows: QuerySet[Any]
-) -> type[ConversationActionView]:
-    confirmed = ConfirmedActionForm if action.second_person else ConversationActionForm
-    form = StartOrderForm if action.parameters else confirmed
-    parts = {"action": action, "form": form, "rows": rows}
-    return documented(operation_id, type(operation_id, (ConversationActionView,), parts))
-
-
-_OUTBOUND = OutboundConversation.objects.select_related("agreement__partner")
-_INBOUND = InboundConversation.objects.select_related("agreement__partner")
-_ACTIONS = (
-    ("out", _OUTBOUND, conversation_actions.RESTART_CONVERSATION, "restart"),
-    ("out", _OUTBOUND, conversation_actions.START_ORDER_OUT, "start_order_of"),
-    ("in", _INBOUND, conversation_actions.EXTEND_WAIT, "extend_wait_of"),
-    ("in", _INBOUND, conversation_actions.SKIP_MISSING, "skip_missing_of"),
-    ("in", _INBOUND, conversation_actions.DROP_HELD, "drop_held_of"),
-    ("in", _INBOUND, conversation_actions.START_ORDER_IN, "start_order_of"),
-)
-CONVERSATION_ACTIONS = {
-    (direction, action.hyphenated): _view(action, f"{verb}_{direction}bound_conversation", rows)
-    for direction, rows, action, verb in _ACTIONS
-}
-"""By direction, and the last part of their addresses."""

@@ -23,6 +23,7 @@ from msh.models import (
 from msh.protocol.lane import LaneState
 from msh.protocol.vocabulary import DeliverySemantics
 
+NEXT_NUMBER = "The number that comes next."
 LINK_STATES = [state.value for state in LaneState]
 
 Document = serializers.Serializer[Any]

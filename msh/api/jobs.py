@@ -1,10 +1,9 @@
-"""`jobs`: one action on many rows. What begins one: `links/ID/cancel-queue`,
-`deliveries/ID/replay`, `replays`, `submissions-again` and `resumptions`."""
+"""`jobs`: one action on many rows. What begins one: `replays`, `submissions-again` and
+`resumptions`; and in `row_actions.py` `links/ID/cancel-queue` and `deliveries/ID/replay`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
-from uuid import UUID
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -13,11 +12,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import actions, link_actions
+from msh.flows.operations import actions
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.bulk_jobs import Limits
 from msh.flows.operations.many.cancel_queue import queue_of
-from msh.flows.operations.operator_action import OperatorAction
+from msh.flows.operations.operator_action import CONFIRMATION, OperatorAction
 from msh.models import (
     EVER,
     BulkAction,
@@ -25,11 +24,9 @@ from msh.models import (
     BulkJob,
     BulkState,
     Consumer,
-    Delivery,
     OutboundLink,
     Scope,
 )
-from msh.store.history import Actor
 from partners.models import Partner
 
 from . import schema
@@ -47,22 +44,7 @@ from .framework.query import (
     validated_query,
 )
 from .framework.view import ApiView, actor
-from .row_actions import REFUSALS, AloneForm, Reason, RowActionView, documented, fresh
-
-
-class _UuidText(serializers.UUIDField):
-    """DRF's takes numbers too, and `true` is 1: two requests with it would be one."""
-
-    def to_internal_value(self, data: object) -> UUID:
-        if not isinstance(data, str):
-            self.fail("invalid", value=data)
-        return super().to_internal_value(data)
-
-
-def _confirmation() -> serializers.UUIDField:
-    return _UuidText(
-        required=False, help_text="A UUID of yours: sent again, the answer is the job it has begun."
-    )
+from .row_actions import REFUSALS, Reason, field_of
 
 
 class JobsQuery(PageQuery):
@@ -121,13 +103,6 @@ class JobRowsView(ApiView):
         return Response(page(BulkItem.objects.filter(job=job), JOB_ROW, query))
 
 
-@partial(documented, "cancel_job")
-class CancelJobView(RowActionView):
-    action = actions.CANCEL_JOB
-    rows = BulkJob.objects.all()
-    document = JobDocument
-
-
 class QueueDocument(Form):
     count = serializers.IntegerField(help_text="Messages that a job takes: at most 100,000.")
     later = serializers.IntegerField(help_text="Messages behind them, which stay queued.")
@@ -147,54 +122,6 @@ class QueueView(ApiView):
         return Response(QueueDocument(queue_of(link)).data)
 
 
-class CancelQueueForm(AloneForm):
-    last = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=LARGEST_ID,
-        help_text="`last` of the queue that you have seen: what came later stays. Default: of the"
-        " queue as it is now.",
-    )
-    confirmation = _confirmation()
-
-
-class BeginJobView(RowActionView):
-    """Begins a job about the row: once for each confirmation."""
-
-    document = JobDocument
-    status = 201
-
-    def act(self, row: Any, by: Actor, form: Mapping[str, Any]) -> BulkJob:
-        given = self.given(row, form)
-        job: BulkJob = self.action.flow(row, by, *given, form.get("confirmation"))
-        return fresh(job)
-
-    def given(self, row: Any, form: Mapping[str, Any]) -> Sequence[object]:
-        """What the flow takes besides."""
-        return ()
-
-
-@partial(documented, "cancel_queue")
-class CancelQueueView(BeginJobView):
-    action = link_actions.CANCEL_QUEUE
-    rows = OutboundLink.objects.select_related("partner")
-    form = CancelQueueForm
-
-    def given(self, row: OutboundLink, form: Mapping[str, Any]) -> Sequence[object]:
-        return [form.get("last") or queue_of(row).last]
-
-
-class ReplayForm(Reason):
-    confirmation = _confirmation()
-
-
-@partial(documented, "replay_delivery")
-class ReplayView(BeginJobView):
-    action = actions.REPLAY
-    rows = Delivery.objects.select_related("message")
-    form = ReplayForm
-
-
 class ReplaysQuery(Form):
     """Which deliveries: those that were completed, of messages received since then."""
 
@@ -210,7 +137,7 @@ class ReplaysDocument(Form):
 
 class ReplaysForm(ReplaysQuery, Reason):
     if_seen = text(help_text="Precondition: `seen` of the GET. 409 if the set has changed since.")
-    confirmation = _confirmation()
+    confirmation = field_of(CONFIRMATION)
 
 
 class _ChosenRows(ApiView):
@@ -247,7 +174,8 @@ class _ChosenRows(ApiView):
             confirmation=form.get("confirmation"),
             **self.limits(form),
         )
-        return Response(JobDocument(fresh(job)).data, 201)
+        job.refresh_from_db()
+        return Response(JobDocument(job).data, 201)
 
 
 ChosenT = TypeVar("ChosenT", bound=_ChosenRows)
@@ -304,7 +232,7 @@ class StoppedQuery(Form):
 
 class StoppedForm(StoppedQuery, Reason):
     if_seen = text(help_text="Precondition: `seen` of the GET. 409 if the set has changed since.")
-    confirmation = _confirmation()
+    confirmation = field_of(CONFIRMATION)
 
 
 class _Stopped(_ChosenRows):

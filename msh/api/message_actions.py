@@ -1,7 +1,5 @@
 """`messages/ID/ACTION`: what an operator does to one message."""
 
-from typing import Any
-
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -9,9 +7,8 @@ from rest_framework.response import Response
 
 from msh.flows.operations import actions
 from msh.flows.operations.operator_action import VERDICT, OperatorAction
-from msh.models import SHOWN_STATES, OutboundMessage, Scope
+from msh.models import SHOWN_STATES, Scope
 from msh.protocol.kinds import Verdict
-from msh.store.history import Actor
 
 from . import schema
 from .documents import ExplainedDocument
@@ -87,24 +84,8 @@ class MessageActionView(ApiView):
             raise Refused("verdict", f"verdict: {action} takes none; omit it")
         message = find_message(request, message_id)
         by = actor(request, form["reason"], form.get("alone", ""))
+        given = {"verdict": Verdict(form["verdict"])} if "verdict" in form else {}
+        done = chosen.do(message, actor=by, **given)
         about = {"message_id": message_id, "partner": message.link.partner.name}
-        return Response({**about, **_act(chosen, message, by, form)})
-
-
-def _act(
-    action: OperatorAction, message: OutboundMessage, by: Actor, form: dict[str, Any]
-) -> dict[str, str]:
-    """The state of the message now, and what happens next. Raises NotPossible."""
-    if VERDICT not in action.parameters:
-        done = action.flow(message, by)
-        return {"state": done.state, "text": done.text}
-    verdict = Verdict(form["verdict"]) if "verdict" in form else None
-    if action is actions.SUBMIT_AGAIN:
-        copy = action.flow(message, by, verdict)
-        message.refresh_from_db(fields=["state"])
-        text = f"submitted again as {copy}"
-        return {"state": message.state, "text": text, "submitted_as": copy.message_id}
-    action.flow(message, verdict, by)
-    message.refresh_from_db(fields=["state", "outcome"])
-    text = f"cancelled, {message.outcome}; its sender is notified"
-    return {"state": message.state, "text": text}
+        copy = {k: v for k, v in done.facts.items() if k in ("state", "submitted_as")}
+        return Response({**about, **copy, "text": done.sentence})

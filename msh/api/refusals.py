@@ -1,8 +1,4 @@
-"""`refusals`: messages of partners that we refused for good (ebMS 2.0), and what takes one back."""
-
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
+"""`refusals`: messages of partners that we refused for good (ebMS 2.0)."""
 
 from django.db.models import F
 from drf_spectacular.utils import extend_schema
@@ -10,15 +6,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations import actions
-from msh.models import Scope, Signal, SignalKind
-from msh.store.history import Actor
+from msh.models import Scope, Signal
 
 from . import schema
 from .framework.access import require_permissions
 from .framework.query import Form, PageQuery, page, text, validated_query
 from .framework.view import ApiView
-from .row_actions import RowActionView, documented
 
 
 class RefusalsQuery(PageQuery):
@@ -67,23 +60,3 @@ class RefusalsView(ApiView):
         paths = {"partner": "link__partner__name", "message_id": "ref_to_message_id"}
         wanted = {path: query[name] for name, path in paths.items() if name in query}
         return Response(page(Signal.objects.kept_refusals().filter(**wanted), _REFUSAL, query))
-
-
-class TakenBackDocument(Form):
-    id = serializers.IntegerField()
-    partner = serializers.CharField()
-    message_id = serializers.CharField()
-    refused = serializers.CharField(help_text="What the Error said.")
-    text = serializers.CharField(help_text="What happens next.")
-
-
-@partial(documented, "take_back_refusal")
-class TakeBackView(RowActionView):
-    action = actions.TAKE_BACK_REFUSAL
-    rows = Signal.objects.filter(kind=SignalKind.ERROR).select_related("link__partner")
-    document = TakenBackDocument
-
-    def act(self, row: Signal, by: Actor, form: Mapping[str, Any]) -> dict[str, Any]:
-        about = {"partner": row.link.partner.name, "message_id": row.ref_to_message_id}
-        said = self.action.flow(row.link.partner, row.ref_to_message_id, by)
-        return {"id": row.pk, **about, "refused": said, "text": self.action.done}

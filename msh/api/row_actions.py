@@ -1,29 +1,55 @@
-"""An operator's action on one row, by its id: `POST .../ID/ACTION` with a reason."""
+"""An operator's action on one row, by its id: `POST .../ID/ACTION` with a reason. The views with
+their forms are made from the declarations of the actions; DOORS has those that programs need.
+"""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations.operator_action import OperatorAction
-from msh.models import Scope
-from msh.store.history import Actor
+from msh.flows.operations import actions, link_actions
+from msh.flows.operations import conversation_actions as conversations
+from msh.flows.operations.operator_action import Done, OperatorAction, Parameter
+from msh.models import (
+    BulkJob,
+    Delivery,
+    InboundConversation,
+    Incident,
+    MaintenanceWindow,
+    OutboundConversation,
+    OutboundLink,
+    Scope,
+    Signal,
+    SignalKind,
+)
+from msh.protocol.flight import serial
 
 from . import schema
+from .documents import (
+    LINK_STATES,
+    NEXT_NUMBER,
+    IncidentDocument,
+    JobDocument,
+    WindowDocument,
+)
 from .framework.access import require_permissions
 from .framework.parsers import JsonParser
-from .framework.query import Form, validated_body
+from .framework.query import Form, moment, text, validated_body
 from .framework.view import ApiView, actor
 
 REASON_LIMIT = 500  # characters
 REFUSALS = (400, 404, 409, 411, 413, 415, 422)
 
-RowT = TypeVar("RowT", bound=Model)
+
+# --- forms ----------------------------------------------------------------------------------------
 
 
 class Reason(Form):
@@ -42,6 +68,67 @@ class AloneForm(Reason):
     )
 
 
+class _UuidText(serializers.UUIDField):
+    """DRF's takes numbers too, and `true` is 1: two requests with it would be one."""
+
+    def to_internal_value(self, data: object) -> UUID:
+        if not isinstance(data, str):
+            self.fail("invalid", value=data)
+        return super().to_internal_value(data)
+
+
+def field_of(parameter: Parameter) -> serializers.Field[Any, Any, Any, Any]:
+    """The field of a form, with the limits that the action declares."""
+    kind, required = parameter.type, parameter.required
+    if kind is int:
+        return serializers.IntegerField(
+            required=required,
+            min_value=parameter.minimum,
+            max_value=parameter.maximum,
+            help_text=parameter.help,
+        )
+    if kind is datetime:
+        return moment(parameter.help, required=required)
+    if kind is bool:
+        return serializers.BooleanField(default=False, help_text=parameter.help)
+    if kind is UUID:
+        return _UuidText(required=required, help_text=parameter.help)
+    return text(allow_blank=True, help_text=parameter.help)
+
+
+def form_of(name: str, action: OperatorAction) -> type[Form]:
+    """The reason and the parameters of the action."""
+    fields = {one.name: field_of(one) for one in action.parameters}
+    return type(name, (AloneForm if action.second_person else Reason,), fields)
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+class LinkStateDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    state = serializers.ChoiceField(LINK_STATES)
+    text = serializers.CharField(help_text="What was done and what happens next.")
+
+
+class ConversationStateDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    tpa_id = serializers.CharField()
+    conversation_id = serializers.CharField()
+    next_number = serializers.IntegerField(help_text=NEXT_NUMBER)
+    text = serializers.CharField(help_text="What was done, and what comes next.")
+
+
+class TakenBackDocument(Form):
+    id = serializers.IntegerField()
+    partner = serializers.CharField()
+    message_id = serializers.CharField()
+    refused = serializers.CharField(help_text="What the Error said.")
+    text = serializers.CharField(help_text="What happens next.")
+
+
 class AskedDocument(Form):
     request = serializers.IntegerField(help_text="The number of the request.")
     until = serializers.DateTimeField(help_text="When it lapses.")
@@ -51,49 +138,176 @@ class AskedDocument(Form):
 ASKED = OpenApiResponse(AskedDocument, "Not done: a second person must confirm it.")
 
 
+# --- views ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One action at one address: `path`, and `name` of the operation in the OpenAPI
+    document. `rows`: with what the flow or the answer needs of other tables.
+
+    The answer is a `document` of what `answer` makes of the row and of what was done; without it,
+    of the row as it is then; if it `begins` something, of the row that the flow has made, with
+    status 201.
+    """
+
+    name: str
+    path: str
+    action: OperatorAction
+    rows: QuerySet[Any]
+    document: type[serializers.BaseSerializer[Any]]
+    answer: Callable[[Any, Done], Mapping[str, object]] | None = None
+    begins: bool = False
+
+    def answer_of(self, row: Any, done: Done) -> Any:
+        if self.answer is not None:
+            return self.answer(row, done)
+        shown = done.returned if self.begins else row
+        shown.refresh_from_db()
+        return shown
+
+
 class RowActionView(ApiView):
-    """Requires the permissions of `action`, reads `form`, finds the row, calls the flow, and
-    answers `status` with a `document` of the row as it is then. A subclass whose flow takes more
-    than row and actor, or whose answer is of something else, has its own `act`."""
+    """Requires the permissions of the action, reads the form, finds the row, calls the flow, and
+    answers with the document."""
 
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
-    action: ClassVar[OperatorAction]
-    rows: ClassVar[QuerySet[Any]]
-    """With what the flow or the answer needs of other tables."""
-    form: ClassVar[type[Form]] = Reason
-    document: ClassVar[type[Form]]
-    status: ClassVar[int] = 200
+    door: ClassVar[Door]
+    form: ClassVar[type[Form]]
+    status: ClassVar[int]
 
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        require_permissions(request, *self.action.permissions)
+        action = self.door.action
+        require_permissions(request, *action.permissions)
         form = validated_body(request, self.form)
         by = actor(request, form.pop("reason"), form.pop("alone", ""))
-        row = get_object_or_404(self.rows.all(), pk=id)
-        return Response(self.document(self.act(row, by, form)).data, self.status)
-
-    def act(self, row: Any, by: Actor, form: Mapping[str, Any]) -> Any:
-        """What the answer is a document of. Raises NotPossible."""
-        self.action.flow(row, by)
-        return fresh(row)
+        row = get_object_or_404(self.door.rows.all(), pk=id)
+        done = action.do(*action.subject.parts(row), actor=by, **form)
+        return Response(self.door.document(self.door.answer_of(row, done)).data, self.status)
 
 
-def fresh(row: RowT) -> RowT:
-    row.refresh_from_db()
-    return row
+def view_of(door: Door) -> type[RowActionView]:
+    """With its part of the OpenAPI document."""
+    name = "".join(word.capitalize() for word in door.name.split("_"))
+    form = form_of(f"{name}Form", door.action)
+    status = 201 if door.begins else 200
+    parts = {"door": door, "form": form, "status": status}
+    asks = {202: ASKED} if door.action.second_person else {}
+    documented = extend_schema(
+        operation_id=door.name,
+        description=door.action.summary,
+        request=form,
+        responses={status: door.document, **asks, **schema.problems(*REFUSALS)},
+    )
+    return extend_schema_view(post=documented)(type(f"{name}View", (RowActionView,), parts))
 
 
-ViewT = TypeVar("ViewT", bound=RowActionView)
+# --- what programs can do -------------------------------------------------------------------------
 
 
-def documented(operation_id: str, view: type[ViewT]) -> type[ViewT]:
-    """The view with its part of the OpenAPI document."""
-    asks = {202: ASKED} if issubclass(view.form, AloneForm) else {}
-    return extend_schema_view(
-        post=extend_schema(
-            operation_id=operation_id,
-            description=view.action.summary,
-            request=view.form,
-            responses={view.status: view.document, **asks, **schema.problems(*REFUSALS)},
-        )
-    )(view)
+def _link(row: OutboundLink, done: Done) -> Mapping[str, object]:
+    return {"id": row.pk, "partner": row.partner.name, **done.facts, "text": done.sentence}
+
+
+def _conversation(
+    row: OutboundConversation | InboundConversation, done: Done
+) -> Mapping[str, object]:
+    row.refresh_from_db(fields=["next_number"])
+    return {
+        "id": row.pk,
+        "partner": row.agreement.partner.name,
+        "tpa_id": row.agreement.tpa_id,
+        "conversation_id": row.conversation_id,
+        "next_number": row.next_number or serial.FIRST,
+        "text": done.sentence,
+    }
+
+
+def _refusal(row: Signal, done: Done) -> Mapping[str, object]:
+    about = {"partner": row.link.partner.name, "message_id": row.ref_to_message_id}
+    return {"id": row.pk, **about, **done.facts, "text": done.sentence}
+
+
+_LINKS = OutboundLink.objects.select_related("partner")
+_REFUSALS = Signal.objects.filter(kind=SignalKind.ERROR).select_related("link__partner")
+
+
+def _on_link(name: str, action: OperatorAction) -> Door:
+    return Door(
+        name, f"links/<int:id>/{action.hyphenated}", action, _LINKS, LinkStateDocument, _link
+    )
+
+
+def _on_conversation(verb: str, direction: str, action: OperatorAction) -> Door:
+    model = OutboundConversation if direction == "out" else InboundConversation
+    return Door(
+        f"{verb}_{direction}bound_conversation",
+        f"conversations/{direction}/<int:id>/{action.hyphenated}",
+        action,
+        model.objects.select_related("agreement__partner"),
+        ConversationStateDocument,
+        _conversation,
+    )
+
+
+DOORS = (
+    _on_link("suspend_link", link_actions.SUSPEND),
+    _on_link("resume_link", link_actions.RESUME),
+    _on_link("send_link_now", link_actions.SEND_NOW),
+    Door(
+        "plan_maintenance",
+        "links/<int:id>/plan-maintenance",
+        link_actions.PLAN_MAINTENANCE,
+        _LINKS,
+        WindowDocument,
+        begins=True,
+    ),
+    Door(
+        "cancel_queue",
+        "links/<int:id>/cancel-queue",
+        link_actions.CANCEL_QUEUE,
+        _LINKS,
+        JobDocument,
+        begins=True,
+    ),
+    _on_conversation("restart", "out", conversations.RESTART_CONVERSATION),
+    _on_conversation("start_order_of", "out", conversations.START_ORDER_OUT),
+    _on_conversation("extend_wait_of", "in", conversations.EXTEND_WAIT),
+    _on_conversation("skip_missing_of", "in", conversations.SKIP_MISSING),
+    _on_conversation("drop_held_of", "in", conversations.DROP_HELD),
+    _on_conversation("start_order_of", "in", conversations.START_ORDER_IN),
+    Door(
+        "replay_delivery",
+        "deliveries/<int:id>/replay",
+        actions.REPLAY,
+        Delivery.objects.select_related("message"),
+        JobDocument,
+        begins=True,
+    ),
+    Door(
+        "end_maintenance",
+        "maintenance/<int:id>/end",
+        actions.END_MAINTENANCE,
+        MaintenanceWindow.objects.select_related("partner"),
+        WindowDocument,
+    ),
+    Door(
+        "cancel_job", "jobs/<int:id>/cancel", actions.CANCEL_JOB, BulkJob.objects.all(), JobDocument
+    ),
+    Door(
+        "resolve_incident",
+        "incidents/<int:id>/resolve",
+        actions.RESOLVE,
+        Incident.objects.select_related("partner"),
+        IncidentDocument,
+    ),
+    Door(
+        "take_back_refusal",
+        "refusals/<int:id>/take-back",
+        actions.TAKE_BACK_REFUSAL,
+        _REFUSALS,
+        TakenBackDocument,
+        _refusal,
+    ),
+)

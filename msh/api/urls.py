@@ -13,6 +13,7 @@ from . import (
     message_actions,
     messages,
     refusals,
+    row_actions,
     statistics,
 )
 from .bulk import BulkView
@@ -59,35 +60,21 @@ urlpatterns = [
     path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
     path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),
-    path("v1/deliveries/<int:id>/replay", jobs.ReplayView.as_view()),
     path("v1/replays", jobs.ReplaysView.as_view()),
     path("v1/submissions-again", jobs.SubmitAgainView.as_view()),
     path("v1/resumptions", jobs.ResumeMessagesView.as_view()),
     path("v1/links", links.LinksView.as_view()),
     path("v1/links/<int:id>/history", links.LinkHistoryView.as_view()),
-    *(
-        path(f"v1/links/<int:id>/{name}", view.as_view())
-        for name, view in links.LINK_ACTIONS.items()
-    ),
     path("v1/conversations/out", conversations.OutboundConversationsView.as_view()),
     path("v1/conversations/in", conversations.InboundConversationsView.as_view()),
-    *(
-        path(f"v1/conversations/{direction}/<int:id>/{name}", view.as_view())
-        for (direction, name), view in conversations.CONVERSATION_ACTIONS.items()
-    ),
-    path("v1/links/<int:id>/plan-maintenance", links.PlanView.as_view()),
     path("v1/links/<int:id>/queue", jobs.QueueView.as_view()),
-    path("v1/links/<int:id>/cancel-queue", jobs.CancelQueueView.as_view()),
     path("v1/maintenance", links.WindowsView.as_view()),
-    path("v1/maintenance/<int:id>/end", links.EndWindowView.as_view()),
     path("v1/jobs", jobs.JobsView.as_view()),
     path("v1/jobs/<int:id>", jobs.JobView.as_view()),
     path("v1/jobs/<int:id>/rows", jobs.JobRowsView.as_view()),
-    path("v1/jobs/<int:id>/cancel", jobs.CancelJobView.as_view()),
     path("v1/incidents", links.IncidentsView.as_view()),
-    path("v1/incidents/<int:id>/resolve", links.ResolveView.as_view()),
     path("v1/refusals", refusals.RefusalsView.as_view()),
-    path("v1/refusals/<int:id>/take-back", refusals.TakeBackView.as_view()),
+    *(path(f"v1/{door.path}", row_actions.view_of(door).as_view()) for door in row_actions.DOORS),
     path("v1/statistics", statistics.StatisticsView.as_view()),
     re_path("", problems.not_found),
 ]

@@ -9,7 +9,6 @@ from msh.settings import *  # noqa: F403
 INSTALLED_APPS = [
     "msh",
     "msh.management.inspection",
-    "msh.management.jobs",
     "partners",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -114,7 +114,7 @@ def test_a_conversation_is_restarted(sky: Sky, operator: Application) -> None:
         "tpa_id": sky.agreement.tpa_id,
         "conversation_id": "talk",
         "next_number": 0,
-        "text": "the next message has number 0 with Reset",
+        "text": "The next message has number 0 with Reset.",
     }
     entry = History.objects.get(event="ConversationRestarted")
     assert entry.actor == operator.name
@@ -131,11 +131,11 @@ def test_what_is_done_about_a_missing_message(agreement: Agreement, operator: Ap
     path = f"in/{row.pk}"
     InboundConversation.objects.filter(pk=row.pk).update(due=timezone.now() - timedelta(hours=1))
     answer = act(operator, f"{path}/extend-wait")
-    assert answer.json["text"] == "wait extended. Number 1 comes next; 2 messages are held"
+    assert answer.json["text"] == "Wait extended. Number 1 comes next; 2 messages are held."
     assert InboundConversation.objects.filter(pk=row.pk, due__gt=timezone.now()).exists()
     assert act(operator, f"{path}/skip-missing").json["next_number"] == 3
     answer = act(operator, f"{path}/drop-held")
-    assert answer.json["text"] == "dropped. Number 3 comes next; 0 messages are held"
+    assert answer.json["text"] == "Dropped. Number 3 comes next; 0 messages are held."
     assert_problem(act(operator, f"{path}/drop-held"), 409, "Conversation talk")
     assert act(operator, f"{path}/start-order", last=8).json["next_number"] == 9
     assert_problem(act(operator, f"{path}/start-order", last=3), 409, "Conversation talk")

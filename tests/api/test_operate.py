@@ -94,7 +94,7 @@ def test_resume_with_audit(token: Tokens) -> None:
         "id": world.link.pk,
         "partner": world.there.name,
         "state": "waiting",
-        "text": "message 1 is sent again with the same bytes, then the queue",
+        "text": "Resumed. Message 1 is sent again with the same bytes, then the queue.",
     }
     entry = History.objects.filter(event="OperatorResumed").get()
     assert entry.actor == operator.name

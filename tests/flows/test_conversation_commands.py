@@ -32,6 +32,7 @@ def test_the_commands_name_agreement_and_conversation() -> None:
         "conversation": "talk",
         "direction": "out",
         "last": 41,
+        "text": "Started.",
     }
     (message,) = submit(sky, "talk")
     assert orders(sky.poll()) == [MessageOrder(42, CONTINUE)]

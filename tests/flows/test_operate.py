@@ -55,8 +55,8 @@ def test_command_and_list_say_that_it_was_acknowledged_late(
     assert (outward["state"], outward["late_ack"], outward["queued"]) == ("suspended", True, 1)
     call_command("resume", world.there.name, "--reason", "they are back")
     assert capsys.readouterr().out == (
-        f"{world.there.name}: resumed: the message in flight was acknowledged late and is complete;"
-        " message 2, the first of the queue, is sent now. Its link is waiting.\n"
+        f"{world.there.name}: resumed. The message in flight was acknowledged late and is complete;"
+        " message 2, the first of the queue, is sent now.\n"
     )
 
 

@@ -209,7 +209,7 @@ def test_a_conversation_that_starts_again() -> None:
     row = ask(lambda: change_conversation.restart_conversation(*about, ANN))
     again = ask(lambda: change_conversation.start_order_out(*about, last=9, actor=ANN))
     assert "its last number is 9" in again.text
-    assert requests.confirm(row.pk, SUE) == "Done."
+    assert requests.confirm(row.pk, SUE) == ("Done: the next message has number 0 with Reset.")
     assert History.objects.get(event="ConversationRestarted").actor == "ann"
     with pytest.raises(NotPossible, match="It is now: "):
         requests.confirm(again.pk, SUE)
@@ -218,7 +218,9 @@ def test_a_conversation_that_starts_again() -> None:
 def test_a_conversation_whose_messages_are_given_up() -> None:
     sky = make_sky(ordered=True)
     row = ask(lambda: change_conversation.start_order_in(sky.agreement, "talk", 5, ANN))
-    assert requests.confirm(row.pk, SUE) == "Done. Number 6 comes next; 0 messages are held."
+    assert requests.confirm(row.pk, SUE) == (
+        "Done: started. Number 6 comes next; 0 messages are held."
+    )
 
 
 def test_alone_where_the_setting_and_the_permission_allow_it(rule: Any) -> None:

@@ -10,7 +10,6 @@ _GROUPS = {
     "msh.standalone": "Set up and run",
     "msh.management.inspection": "Look",
     "msh": "Act",
-    "msh.management.jobs": "Bulk jobs and maintenance windows",
 }
 _HEAD = """\
 # Commands

@@ -15,7 +15,8 @@ from django.utils.dateparse import parse_datetime
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
-from msh.admin.links.partner_switches import ACCEPTING, DELIVERING
+from msh.admin.links.inbound_actions import RESUME_DELIVERIES
+from msh.admin.links.outbound_actions import ACCEPT
 from msh.models import (
     Consumer,
     History,
@@ -70,10 +71,9 @@ class Stopped:
 
 
 def left_on(request: HttpRequest) -> Stopped:
-    accept, resume_deliveries = ACCEPTING[1], DELIVERING[1]
     found = [
-        *_switches(request, OutboundLink, Switch.ACCEPTS, "submissions are refused", accept),
-        *_switches(request, InboundLink, Switch.DELIVERS, "deliveries are held", resume_deliveries),
+        *_switches(request, OutboundLink, Switch.ACCEPTS, "submissions are refused", ACCEPT),
+        *_switches(request, InboundLink, Switch.DELIVERS, "deliveries are held", RESUME_DELIVERIES),
         *_suspended(),
         *_consumers(request),
         *_windows(request),

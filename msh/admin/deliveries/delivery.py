@@ -26,7 +26,7 @@ from msh.models import Delivery
 from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
-from .delivery_actions import ACKNOWLEDGED, DECISIONS, Replay, consequence_of_many
+from .delivery_actions import ACKNOWLEDGED, DECISIONS, REPLAY, consequence_of_many
 from .delivery_head import advice_on, headline_of
 
 BULK_LIMIT = 10_000
@@ -99,7 +99,7 @@ class DeliveryAdmin(LargeTableAdmin[Delivery]):
     change_form_outer_after_template = None
     actions = ("decide_in_bulk",)
     bulk_limit = BULK_LIMIT
-    operator_actions = (*DECISIONS.values(), Replay())
+    operator_actions = (*DECISIONS.values(), REPLAY)
 
     @admin.action(description="Decide", permissions=["decide"])
     def decide_in_bulk(

@@ -3,16 +3,14 @@
 from django.utils import timezone
 
 from msh.admin.framework import markup
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import ActionDialog
 from msh.flows.operations import actions, change_delivery
-from msh.flows.operations.many import replay
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Delivery, InboundState
 from msh.protocol.delivery import step
 from msh.protocol.delivery.events import Delivery as Value
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.kinds import DeliveryState
-from msh.store.history import Actor
 
 ACKNOWLEDGED = "The partner does not have to do anything: it has its Acknowledgement."
 _LEFT = "Messages behind it have been delivered already: it is delivered out of order."
@@ -30,7 +28,7 @@ class Decide(ActionDialog[Delivery]):
     """A decision of `flows.operations.change_delivery`."""
 
     def __init__(self, action: OperatorAction) -> None:
-        self.action, self.icon = action, ICONS[action.name]
+        super().__init__(action, ICONS[action.name])
         self.decision = action.hyphenated
 
     def why_not(self, row: Delivery) -> str:
@@ -58,18 +56,6 @@ class Decide(ActionDialog[Delivery]):
     def version(self, row: Delivery) -> str:
         return f"attempt {row.attempt}"
 
-    def act(self, row: Delivery, actor: Actor, form: ReasonForm) -> str:
-        self.action.flow(row.pk, actor)
-        return self.action.done
-
-
-class Replay(ActionDialog[Delivery]):
-    action = actions.REPLAY
-    icon = "event_repeat"
-
-    def why_not(self, row: Delivery) -> str:
-        return replay.why_not(row)
-
 
 def _is_parked(row: Delivery) -> bool:
     """Whether the messages behind it no longer wait for it."""
@@ -81,4 +67,5 @@ def consequence_of_many(dialog: Decide) -> str:
     return f"{dialog.action.effect}{late}"
 
 
+REPLAY: ActionDialog[Delivery] = ActionDialog(actions.REPLAY, "event_repeat")
 DECISIONS = {action.hyphenated: Decide(action) for action in actions.DECISIONS}

@@ -1,5 +1,6 @@
 """What an operator can do to a row: each action is a page of its own, shown as a dialog. They are
-declared in `msh.flows.operations`, in `link_actions.py` and `actions.py`.
+declared in `msh.flows.operations`, in `link_actions.py`, `conversation_actions.py` and
+`actions.py`. A class is written only for one that has something of its own to say.
 
 GET shows what the action does to this row and asks for a reason. Only a POST with the CSRF token
 acts. Both need the permissions of the action. The history records the user and the reason.
@@ -20,12 +21,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from unfold.admin import ModelAdmin
-from unfold.widgets import UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget
 
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.numbers import has_numbers
 from msh.flows.operations.four_eyes import requests
-from msh.flows.operations.operator_action import OperatorAction
+from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.store.history import Actor
 
 from . import markup, permitted, second_person
@@ -49,9 +50,25 @@ class ReasonForm(forms.Form):
     field_order: Sequence[str] = ("reason",)
 
     @property
-    def action_fields(self) -> dict[str, object]:
+    def action_fields(self) -> dict[str, Any]:
         others = ("reason", "version", second_person.ALONE)
         return {k: v for k, v in self.cleaned_data.items() if k not in others}
+
+
+def number_field(limits: Parameter, widget: forms.Widget | None = None) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=limits.label,
+        min_value=limits.minimum,
+        max_value=limits.maximum,
+        widget=widget or UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+def _form_of(action: OperatorAction) -> type[ReasonForm]:
+    """With the numbers that the action needs. Other parameters need a form that fits them."""
+    numbers = [one for one in action.parameters if one.label and one.type is int]
+    fields = {one.name: number_field(one) for one in numbers}
+    return type("ActionForm", (ReasonForm,), fields) if fields else ReasonForm
 
 
 class Details(NamedTuple):
@@ -62,7 +79,8 @@ class Details(NamedTuple):
 
 
 class ActionDialog(Generic[Row_contra]):
-    """An action of the table, on rows of one model: what its page needs besides.
+    """An action of the table, on rows of one model: what its page needs besides. A plain one is
+    made of the action and its icon.
 
     `dismiss` is the text of the button that closes the dialog.
     """
@@ -75,6 +93,11 @@ class ActionDialog(Generic[Row_contra]):
     dismiss: str = "Cancel"
     form: type[ReasonForm] = ReasonForm
     template: str = "admin/msh/framework/dialog.html"
+
+    def __init__(self, action: OperatorAction | None = None, icon: str = "") -> None:
+        if action is not None:
+            self.action, self.icon = action, icon
+            self.form = _form_of(action)
 
     @property
     def name(self) -> str:
@@ -94,7 +117,7 @@ class ActionDialog(Generic[Row_contra]):
 
     def why_not(self, row: Row_contra) -> str:
         """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
-        return ""
+        return self.action.why_not(row) if self.action.why_not else ""
 
     def refusal(self, row: Row_contra) -> str:
         """`why_not`, also for an action of numbers on a link whose messages have none."""
@@ -105,7 +128,8 @@ class ActionDialog(Generic[Row_contra]):
 
     def consequence(self, row: Row_contra) -> str:
         """What it does to this row, and what the partner must do."""
-        return self.action.effect.format(partner=getattr(row, "partner", ""))
+        link = getattr(row, "link", None)
+        return self.action.effect.format(partner=getattr(link or row, "partner", ""))
 
     def version(self, row: Row_contra) -> str:
         """What the dialog is about, such as a MessageId. If this changes while a dialog is open,
@@ -114,7 +138,12 @@ class ActionDialog(Generic[Row_contra]):
 
     def conflict(self, row: Row_contra) -> str:
         """What to say if `version` changed while the dialog was open."""
-        return "the row has changed in the meantime. Check it again."
+        noun = self.action.subject.noun.lower() or "row"
+        return f"the {noun} has changed in the meantime. Check it again."
+
+    def preconditions(self, row: Row_contra) -> Mapping[str, object]:
+        """The same as `version` for the flow, which compares it while it holds the lock."""
+        return {}
 
     def context(self, row: Row_contra, query: QueryDict) -> Details:
         return Details()
@@ -125,8 +154,10 @@ class ActionDialog(Generic[Row_contra]):
 
     def act(self, row: Row_contra, actor: Actor, form: ReasonForm) -> str:
         """Do it, and return what was done as a sentence. Raises NotPossible if nothing was."""
-        self.action.flow(row, actor, **form.action_fields)
-        return self.action.done
+        subject = self.action.subject
+        given = {**self.preconditions(row), **form.action_fields}
+        done = self.action.do(*subject.parts(row), actor=actor, **given)
+        return done.said_of(markup.escape_invisible(subject.name_of(row)))
 
     def is_recommended(self, row: Row_contra) -> bool:
         """Whether it is what helps this row: its button is filled."""

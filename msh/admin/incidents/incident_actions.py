@@ -5,13 +5,8 @@ from django.contrib.auth.models import User
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from msh.admin.framework.actions import ActionDialog, ReasonForm
-from msh.flows.operations import actions, change_incident
+from msh.flows.operations import actions
 from msh.models import Incident
-from msh.store.history import Actor
-
-
-def _resolved(incident: Incident) -> str:
-    return f"it was resolved by {incident.resolved_by}." if incident.resolved_at else ""
 
 
 class Resolve(ActionDialog[Incident]):
@@ -19,16 +14,10 @@ class Resolve(ActionDialog[Incident]):
     icon = "check"
     recommended = True
 
-    def why_not(self, row: Incident) -> str:
-        return _resolved(row) or change_incident.cause_left(row)
-
 
 class AssignToMe(ActionDialog[Incident]):
     action = actions.ASSIGN_TO_ME
     icon = "front_hand"
-
-    def why_not(self, row: Incident) -> str:
-        return _resolved(row)
 
     def consequence(self, row: Incident) -> str:
         before = f" instead of {row.assigned_to}" if row.assigned_to else ""
@@ -60,14 +49,5 @@ class Assign(AssignToMe):
             " assignment. Nobody is notified, and nothing else changes."
         )
 
-    def act(self, row: Incident, actor: Actor, form: ReasonForm) -> str:
-        super().act(row, actor, form)
-        return f"The incident is assigned to {form.cleaned_data['to'] or 'nobody'}."
 
-
-class Note(ActionDialog[Incident]):
-    action = actions.NOTE
-    icon = "edit_note"
-
-
-ACTIONS = (Resolve(), AssignToMe(), Assign(), Note())
+ACTIONS = (Resolve(), AssignToMe(), Assign(), ActionDialog(actions.NOTE, "edit_note"))

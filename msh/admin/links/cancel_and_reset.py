@@ -31,7 +31,9 @@ MOST_KINDS = 10
 class VerdictForm(ReasonForm):
     field_order = ("verdict", "reason")
 
-    verdict = forms.ChoiceField(choices=VERDICTS, widget=UnfoldAdminRadioSelectWidget())
+    verdict = forms.TypedChoiceField(
+        choices=VERDICTS, coerce=Verdict, widget=UnfoldAdminRadioSelectWidget()
+    )
 
 
 class Cancel(LinkDialog):
@@ -56,7 +58,7 @@ class Cancel(LinkDialog):
         """Cancels the message that the dialog named, not one that is in flight since then."""
         if row.in_flight is None:
             raise NotPossible(f"No message is in flight to {row.partner}.")
-        self.action.flow(row.in_flight, Verdict(form.cleaned_data["verdict"]), actor)
+        self.action.flow(row.in_flight, form.cleaned_data["verdict"], actor)
         return self.done(row)
 
 

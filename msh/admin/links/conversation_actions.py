@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
-from msh.admin.framework import markup
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import ActionDialog
 from msh.flows.operations import conversation_actions
 from msh.flows.operations.change_conversation import why_not_numbered
 from msh.flows.operations.operator_action import OperatorAction
@@ -18,32 +16,13 @@ from msh.protocol.flight import conversation, serial
 from msh.protocol.flight.conversation import Conversation, Outcome
 from msh.protocol.flight.numbering import ConversationRestarted, LastNumberSet, NumberingEvent
 from msh.store.flights.conversations import count_outstanding
-from msh.store.history import Actor
-
-from .inbound_actions import number_field
 
 AnyConversation = TypeVar("AnyConversation", InboundConversation, OutboundConversation)
 
 
 class ConversationDialog(ActionDialog[AnyConversation]):
-    def __init__(self, action: OperatorAction, icon: str) -> None:
-        self.action, self.icon = action, icon
-
-    def consequence(self, row: AnyConversation) -> str:
-        return self.action.effect.format(partner=row.link.partner)
-
     def version(self, row: AnyConversation) -> str:
         return f"next number {row.next_number}"
-
-    def conflict(self, row: AnyConversation) -> str:
-        return "the conversation has changed in the meantime. Check it again."
-
-    def act(self, row: AnyConversation, actor: Actor, form: ReasonForm) -> str:
-        fields = form.action_fields
-        done = self.action.flow(row.agreement, row.conversation_id, actor=actor, **fields)
-        then = f" {done.text}." if done else ""
-        name = markup.escape_invisible(str(row))
-        return f"Conversation {name}: {self.action.done}.{then}"
 
 
 # --- sent in order --------------------------------------------------------------------------------
@@ -66,17 +45,7 @@ class NumberingDialog(ConversationDialog[OutboundConversation]):
         return f"{row.state}, next number {row.next_number}"
 
 
-class LastOfOrderForm(ReasonForm):
-    last = number_field(
-        conversation_actions.START_ORDER_IN.parameters[0],
-        UnfoldAdminIntegerFieldWidget(),
-        label="Last number",
-    )
-
-
 class StartOrderOut(NumberingDialog):
-    form = LastOfOrderForm
-
     def why_not(self, row: OutboundConversation) -> str:
         return _unless_ordered(row) or super().why_not(row)
 
@@ -116,8 +85,6 @@ class DropHeld(HoleDialog):
 
 
 class StartOrderIn(ConversationDialog[InboundConversation]):
-    form = LastOfOrderForm
-
     def why_not(self, row: InboundConversation) -> str:
         return _unless_ordered(row)
 

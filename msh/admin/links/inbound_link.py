@@ -28,7 +28,7 @@ from msh.models import (
 from msh.protocol import sequence
 from msh.protocol.kinds import DeliveryState
 
-from . import inbound_actions, partner_switches, start_link
+from . import inbound_actions
 from .counters import arrivals, counters, receiving
 from .inbound_conversation import incomplete_conversations
 from .undelivered import standstill
@@ -52,11 +52,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
     change_form_outer_after_template = None
 
-    operator_actions = (
-        *inbound_actions.ACTIONS,
-        *partner_switches.DELIVERING,
-        start_link.RECEIVING,
-    )
+    operator_actions = inbound_actions.ACTIONS
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
         """Those with most undelivered messages first."""

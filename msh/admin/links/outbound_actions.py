@@ -1,17 +1,19 @@
-"""The frequent actions on a link to a partner: resume, send now, reset retries, suspend."""
+"""The frequent actions on a link to a partner: resume, send now, reset retries, suspend; and those
+that are dialogs as they are declared."""
+
+from collections.abc import Mapping
 
 from django.utils import timezone
 
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import ActionDialog
 from msh.admin.framework.time_format import format_time
-from msh.flows.operations import change_link, link_actions
+from msh.flows.operations import link_actions
 from msh.flows.operations.inspection.causes import Help
 from msh.flows.operations.operator_action import LinkAction
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sender
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.lane import OPERATOR
-from msh.store.history import Actor
 
 from .advice import helps_first
 from .cancelling import is_cancelling
@@ -36,20 +38,14 @@ class LinkDialog(ActionDialog[OutboundLink]):
         flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
         return f"{flying}, suspended since {row.suspended_since}"
 
-    def seen(self, row: OutboundLink) -> change_link.Seen:
-        """The same for the flow, which compares it while it holds the lock."""
+    def preconditions(self, row: OutboundLink) -> Mapping[str, object]:
         message_id = row.in_flight.message_id if row.in_flight else ""
-        return change_link.Seen(message_id, row.suspended_since)
+        return {"if_message": message_id, "if_suspended_since": row.suspended_since}
 
-    def act(self, row: OutboundLink, actor: Actor, form: ReasonForm) -> str:
-        done = self.action.flow(row.partner, actor, self.seen(row), **form.action_fields)
-        return self.done(row, done.text)
-
-    def done(self, row: OutboundLink, then: str = "") -> str:
-        """What was done, and what follows. Not the state of the link: the page says it, and goes on
-        saying it when this message is no longer true."""
-        follows = f" {then[0].upper()}{then[1:]}." if then else ""
-        return f"Partner {row.partner}: {self.action.done}.{follows}"
+    def done(self, row: OutboundLink) -> str:
+        """What was done, of one that has its own `act`. Not the state of the link: the page says
+        it, and goes on saying it when this message is no longer true."""
+        return f"Partner {row.partner}: {self.action.done}."
 
     def conflict(self, row: OutboundLink) -> str:
         return f"the link has changed in the meantime. {sentence_of(row)}"
@@ -63,8 +59,8 @@ class Suspend(LinkDialog):
         """Empty: on a busy link the message in flight changes all the time."""
         return ""
 
-    def seen(self, row: OutboundLink) -> change_link.Seen:
-        return change_link.ANYTHING
+    def preconditions(self, row: OutboundLink) -> Mapping[str, object]:
+        return {}
 
     def consequence(self, row: OutboundLink) -> str:
         waits = view_of(row).suspended(row)
@@ -133,3 +129,9 @@ class SendNow(LinkDialog):
 
 RESUME = Resume()
 ACTIONS = (RESUME, SendNow(), ResetRetries(), Suspend())
+ACCEPT: ActionDialog[OutboundLink] = ActionDialog(link_actions.ACCEPT_SUBMISSIONS, "lock_open")
+PLAIN: tuple[ActionDialog[OutboundLink], ...] = (
+    ActionDialog(link_actions.REFUSE_SUBMISSIONS, "lock"),
+    ACCEPT,
+    ActionDialog(link_actions.SET_LAST_NUMBER_OUT, "start"),
+)

@@ -34,9 +34,7 @@ from . import (
     cancel_and_reset,
     maintenance,
     outbound_actions,
-    partner_switches,
     resynchronise,
-    start_link,
 )
 from .advice import advice_on, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices
@@ -65,8 +63,7 @@ class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
         *outbound_actions.ACTIONS,
         *resynchronise.ACTIONS,
         *cancel_and_reset.ACTIONS,
-        *partner_switches.ACCEPTING,
-        start_link.SENDING,
+        *outbound_actions.PLAIN,
         maintenance.PLAN,
     )
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"

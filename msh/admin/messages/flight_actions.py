@@ -37,13 +37,6 @@ class FlightDialog(ActionDialog[OutboundMessage]):
         flight = flight_of(row)
         return f"{flight.state}, attempt {flight.attempt}" if flight else ""
 
-    def conflict(self, row: OutboundMessage) -> str:
-        return "the message has changed in the meantime. Check it again."
-
-    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
-        done = self.action.flow(row, actor)
-        return f"Message {row} is {done.state}: {done.text}."
-
 
 class SuspendMessage(FlightDialog):
     action = actions.SUSPEND_MESSAGE

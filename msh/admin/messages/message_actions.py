@@ -109,15 +109,11 @@ class Cancel(ActionDialog[OutboundMessage]):
             form.fields["verdict"] = _verdict_field("Verdict", row)
         return form
 
-    def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
-        verdict = form.cleaned_data.get("verdict")
-        self.action.flow(row, Verdict(verdict) if verdict else None, actor)
-        return f"Message {row} cancelled."
 
-
-def _verdict_field(label: str, row: OutboundMessage) -> forms.ChoiceField:
+def _verdict_field(label: str, row: OutboundMessage) -> forms.TypedChoiceField:
     widget = UnfoldAdminRadioSelectWidget()
-    return forms.ChoiceField(label=label, choices=verdicts_on(row), widget=widget)
+    choices = verdicts_on(row)
+    return forms.TypedChoiceField(label=label, choices=choices, coerce=Verdict, widget=widget)
 
 
 def _check_size(content: "UploadedFile[bytes]") -> None:
@@ -174,8 +170,7 @@ class SubmitAgain(ActionDialog[OutboundMessage]):
         return form
 
     def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
-        verdict = form.cleaned_data.get("verdict")
-        copy = self.action.flow(row, actor, Verdict(verdict) if verdict else None)
+        copy = self.action.flow(row, actor, form.cleaned_data.get("verdict"))
         return format_html("Message {} was submitted again as {}.", row, markup.link_to(copy))
 
 
@@ -233,7 +228,6 @@ class Correct(ActionDialog[OutboundMessage]):
 
     def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
         entered = form.cleaned_data
-        verdict = entered.get("verdict")
         correction = Correction(
             entered["service_interface"],
             entered["action"],
@@ -243,6 +237,6 @@ class Correct(ActionDialog[OutboundMessage]):
                 if name.startswith(_PAYLOAD) and content
             },
         )
-        copy = self.action.flow(row, correction, Verdict(verdict) if verdict else None, actor)
+        copy = self.action.flow(row, correction, entered.get("verdict"), actor)
         ended = "has failed" if row.state == OutboundState.FAILED else "cancelled"
         return f"Message {row} {ended}, corrected copy {copy} queued."

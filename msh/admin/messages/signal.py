@@ -15,7 +15,7 @@ from unfold.contrib.filters.admin import (
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import ActionDialog
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations import actions
@@ -24,7 +24,6 @@ from msh.flows.operations.inspection.ways import Standing, filled, words_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import Signal
 from msh.models.signal import SignalQuerySet
-from msh.store.history import Actor
 
 _PENDING = "It is still to be sent to {partner}."
 _SENT = "Nothing of it is pending."
@@ -43,17 +42,9 @@ class TakeBackRefusal(ActionDialog[Signal]):
     action = actions.TAKE_BACK_REFUSAL
     icon = "undo"
 
-    def why_not(self, row: Signal) -> str:
-        return "" if row.is_kept_refusal else "no refusal of this message is kept."
-
     def consequence(self, row: Signal) -> str:
         said = markup.verbatim(f"{row.code}: {row.description}")
-        effect = self.action.effect.format(partner=row.link.partner)
-        return format_html("It was refused with {}. {}", said, effect)
-
-    def act(self, row: Signal, actor: Actor, form: ReasonForm) -> str:
-        self.action.flow(row.link.partner, row.ref_to_message_id, actor)
-        return self.action.done
+        return format_html("It was refused with {}. {}", said, super().consequence(row))
 
 
 class PendingFilter(DropdownFilter):

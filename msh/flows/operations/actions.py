@@ -1,7 +1,9 @@
 """What operators can do to messages, deliveries, incidents and bulk jobs. What they can do to links
 is in `link_actions.py`, to conversations in `conversation_actions.py`."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from msh.flows.operations import (
     cancel,
@@ -12,12 +14,35 @@ from msh.flows.operations import (
     refusals,
 )
 from msh.flows.operations.alerts import maintenance
-from msh.flows.operations.many import bulk_jobs
-from msh.flows.operations.operator_action import VERDICT, OperatorAction, Parameter
+from msh.flows.operations.many import bulk_jobs, replay
+from msh.flows.operations.operator_action import (
+    CONFIRMATION,
+    MESSAGE,
+    REFUSAL,
+    VERDICT,
+    OperatorAction,
+    Parameter,
+)
 from msh.flows.receiving import questions
+from msh.models import BulkJob, Incident, MaintenanceWindow, OutboundMessage
 from msh.protocol.four_eyes import Verb
 
+Given = Mapping[str, Any]
+Facts = Mapping[str, object]
+
+
 # Messages
+
+
+def _cancelled(_: object, message: OutboundMessage, given: Given) -> Facts:
+    message.refresh_from_db(fields=["state", "outcome"])
+    return {"state": message.state, "outcome": message.outcome}
+
+
+def _copied(copy: OutboundMessage, message: OutboundMessage, given: Given) -> Facts:
+    message.refresh_from_db(fields=["state"])
+    return {"state": message.state, "submitted_as": copy.message_id}
+
 
 CANCEL = OperatorAction(
     name="cancel",
@@ -25,9 +50,12 @@ CANCEL = OperatorAction(
     summary="Cancel a queued message, or the one in flight with a verdict. Its sender is notified.",
     effect="The message has never been sent and will not be sent. It leaves no gap in the"
     " sequence numbers. Its sender is notified. The partner does not have to do anything.",
+    done="cancelled, {outcome}. Its sender is notified",
     permissions=("msh.view_outboundmessage", "msh.cancel_outboundlink"),
-    flow=cancel.cancel,
+    subject=MESSAGE,
+    flow=lambda message, actor, verdict=None: cancel.cancel(message, verdict, actor),
     parameters=(VERDICT,),
+    facts=_cancelled,
     irreversible=True,
     second_person=Verb.UNKNOWN,
 )
@@ -45,13 +73,15 @@ SUBMIT_AGAIN = OperatorAction(
     title="Submit again",
     summary="Submit a message that failed or was cancelled again, as a new message with the same"
     " payloads.",
+    done="submitted again as {submitted_as}",
     permissions=CORRECT.permissions,
+    subject=MESSAGE,
     flow=operator_submissions.submit_again,
     parameters=(VERDICT,),
+    facts=_copied,
     second_person=Verb.UNKNOWN,
 )
 
-MESSAGE_ID = Parameter("message", "the MessageId of the message that was refused")
 TAKE_BACK_REFUSAL = OperatorAction(
     name="take_back_refusal",
     title="Take back refusal",
@@ -59,10 +89,12 @@ TAKE_BACK_REFUSAL = OperatorAction(
     effect="The refusal is forgotten here, and the next copy of the message is judged anew: as a"
     " new message, by the agreement and the clock of that moment. Nothing is sent. {partner} may"
     " count the message as failed: ask them to send it again with the same MessageId.",
-    done="The next copy of the message is judged anew.",
+    done="the next copy of the message is judged anew. It was refused: {refused}",
     permissions=("msh.view_signal", "msh.take_back_refusal_signal"),
+    subject=REFUSAL,
     flow=refusals.take_back,
-    parameters=(MESSAGE_ID,),
+    facts=lambda said, *_: {"refused": said},
+    why_not=lambda row: "" if row.is_kept_refusal else "no refusal of this message is kept.",
 )
 
 # Messages of partners that take several at once: the actions of a link, on one message
@@ -73,7 +105,9 @@ def _on_message(name: str, title: str, summary: str) -> OperatorAction:
         name=name,
         title=title,
         summary=summary,
+        done="it is {state}",
         permissions=("msh.view_outboundmessage", f"msh.{name}_outboundlink"),
+        subject=MESSAGE,
         flow=change_flight.VERBS[name],
     )
 
@@ -101,6 +135,7 @@ ASK_STATUS = OperatorAction(
     title="Ask for status",
     summary="Ask the partner's MSH what has become of a message.",
     permissions=("msh.view_outboundmessage", "msh.send_now_outboundlink"),
+    subject=MESSAGE,
     flow=partial(questions.ask_status, patience=questions.PATIENCE_OF_A_PAGE),
 )
 ON_MESSAGE = (SUSPEND_MESSAGE, RESUME_MESSAGE, SEND_NOW_MESSAGE, RESET_RETRIES_MESSAGE)
@@ -113,9 +148,9 @@ def _decision(name: str, title: str, effect: str) -> OperatorAction:
         name=name.replace("-", "_"),
         title=title,
         effect=effect,
-        done=f"{title}: done.",
+        done=f"{title}: done",
         permissions=("msh.view_delivery", "msh.decide_delivery"),
-        flow=partial(change_delivery.decide_one, decision=name),
+        flow=lambda row, actor: change_delivery.decide_one(row.pk, actor, decision=name),
     )
 
 
@@ -162,9 +197,11 @@ REPLAY = OperatorAction(
     effect="The consumer gets the message once more, as a replay: a separate delivery, marked as"
     " a replay, with another Idempotency-Key. This delivery stays as it is. A replay has"
     " no place in the order of its pair: new messages are delivered meanwhile.",
-    done="A bulk job with one row delivers the message again.",
+    done="a bulk job with one row delivers the message again",
     permissions=("msh.view_delivery", "msh.replay_delivery", "msh.bulk_bulkjob"),
     flow=bulk_jobs.replay_one,
+    parameters=(CONFIRMATION,),
+    why_not=replay.why_not,
 )
 
 # Agreements
@@ -184,46 +221,64 @@ SEND_TEST_MESSAGE = OperatorAction(
 
 _ASSIGN = ("msh.view_incident", "msh.assign_incident")
 
+
+def _resolved(incident: Incident) -> str:
+    return f"it was resolved by {incident.resolved_by}." if incident.resolved_at else ""
+
+
 RESOLVE = OperatorAction(
     name="resolve",
     title="Resolve",
     summary="Close an incident. This does not send, accept or change anything.",
     effect="The incident is closed with your reason. Nothing else changes. If the same cause occurs"
     " again, a new incident is opened. The partner does not have to do anything.",
-    done="The incident is resolved.",
+    done="the incident is resolved",
     permissions=("msh.view_incident", "msh.resolve_incident"),
     flow=change_incident.resolve,
+    why_not=lambda row: _resolved(row) or change_incident.cause_left(row),
 )
 ASSIGN_TO_ME = OperatorAction(
     name="assign_to_me",
     title="Assign to me",
-    done="The incident is assigned to you.",
+    done="the incident is assigned to you",
     permissions=_ASSIGN,
     flow=change_incident.take,
+    why_not=_resolved,
 )
 ASSIGN = OperatorAction(
     name="assign",
     title="Assign",
+    done="the incident is assigned to {to}",
     permissions=_ASSIGN,
     flow=change_incident.assign,
-    parameters=(Parameter("to", "name of the user; empty: nobody"),),
+    parameters=(Parameter(name="to", help="Name of the user; empty: nobody.", required=False),),
+    facts=lambda *given: {"to": given[-1]["to"] or "nobody"},
+    why_not=_resolved,
 )
 NOTE = OperatorAction(
     name="note",
     title="Add note",
     effect="The note is stored with the incident. All users see it. Nothing else changes.",
-    done="Note added.",
+    done="note added",
     permissions=_ASSIGN,
     flow=change_incident.note,
 )
 
 # Maintenance windows
 
+
+def _ended(_: object, window: MaintenanceWindow, given: Given) -> Facts:
+    window.refresh_from_db()
+    outcome = window.outcome
+    return {"partner": window.partner.name, "state": window.state, "outcome": outcome}
+
+
 END_MAINTENANCE = OperatorAction(
     name="end",
     title="End window",
     summary="Cancel a maintenance window, or end it early: sending to the partner resumes.",
-    done="The window is over.",
+    done="the window is over. {outcome}",
+    facts=_ended,
     permissions=(
         "msh.view_maintenancewindow",
         "msh.suspend_outboundlink",
@@ -234,11 +289,18 @@ END_MAINTENANCE = OperatorAction(
 
 # Bulk jobs
 
+
+def _stopped(_: object, job: BulkJob, given: Given) -> Facts:
+    job.refresh_from_db()
+    return {"state": job.state, "total": job.total, "finished": job.done + job.refused}
+
+
 CANCEL_JOB = OperatorAction(
     name="cancel",
     title="Cancel job",
     summary="Start no more rows of a bulk job. What it has done stays.",
-    done="Job cancelled. No more rows are started.",
+    done="job {state}. {finished} of {total} rows were finished, and no more are started",
     permissions=("msh.view_bulkjob", "msh.bulk_bulkjob"),
+    facts=_stopped,
     flow=bulk_jobs.cancel,
 )

@@ -73,14 +73,16 @@ def _require_seen(conversation_id: str, number: int, seen: int | None) -> None:
 
 
 def restart_conversation(
-    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
 ) -> None:
     """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
-    neither acknowledged nor cancelled (EB-124), or if its next number is not the one `seen`."""
+    neither acknowledged nor cancelled (EB-124), or if its next number is not `if_next_number`."""
     resets: _GivesUp = "restart_conversation", "its numbers restart at 0 with Reset", {}
     with (
         transaction.atomic(),
-        _renumbering(agreement, conversation_id, ConversationRestarted, resets, actor, seen),
+        _renumbering(
+            agreement, conversation_id, ConversationRestarted, resets, actor, if_next_number
+        ),
     ):
         _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
 
@@ -122,7 +124,7 @@ def start_order_out(
     conversation_id: str,
     last: int,
     actor: Actor,
-    seen: int | None = None,
+    if_next_number: int | None = None,
 ) -> None:
     """Continue the numbers of another MSH after `last`. Raises NotPossible as
     `restart_conversation`, and for a number that MessageOrder cannot have."""
@@ -135,7 +137,7 @@ def start_order_out(
     sets: _GivesUp = "start_order_out", f"its last number is {last}", {"last": last}
     with (
         transaction.atomic(),
-        _renumbering(agreement, conversation_id, event_of, sets, actor, seen),
+        _renumbering(agreement, conversation_id, event_of, sets, actor, if_next_number),
     ):
         link_id = agreement.partner.outbound_link.pk
         numbers.open_conversation(link_id, agreement.pk, conversation_id)
@@ -194,7 +196,11 @@ class Done:
 
 
 def start_order_in(
-    agreement: Agreement, conversation_id: str, last: int, actor: Actor, seen: int | None = None
+    agreement: Agreement,
+    conversation_id: str,
+    last: int,
+    actor: Actor,
+    if_next_number: int | None = None,
 ) -> Done:
     """The number after `last` comes next: what is held below it is delivered, and so is what
     follows it (EB-130). Raises NotPossible for a number that is not ahead."""
@@ -207,12 +213,12 @@ def start_order_in(
         "ConversationStarted",
         actor,
         ("start_order_in", f"number {number} comes next", {"last": last}),
-        seen=seen,
+        seen=if_next_number,
     )
 
 
 def skip_missing(
-    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
 ) -> Done:
     """Deliver past the hole (EB-130, EB-132). Raises NotPossible if nothing is held."""
     return _change(
@@ -222,12 +228,12 @@ def skip_missing(
         "MissingSkipped",
         actor,
         ("skip_missing", "the missing messages are given up as lost", {}),
-        seen=seen,
+        seen=if_next_number,
     )
 
 
 def drop_held(
-    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
 ) -> Done:
     """Give up what is held: it is never delivered (EB-132). Raises NotPossible if nothing is."""
     return _change(
@@ -237,12 +243,12 @@ def drop_held(
         "HeldDropped",
         actor,
         ("drop_held", "the held messages are given up", {}),
-        seen=seen,
+        seen=if_next_number,
     )
 
 
 def extend_wait(
-    agreement: Agreement, conversation_id: str, actor: Actor, seen: int | None = None
+    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
 ) -> Done:
     """Wait for the number as long as before (EB-132). Raises NotPossible if nothing is held."""
     return _change(
@@ -251,7 +257,7 @@ def extend_wait(
         lambda held: conversation.extend_wait(held.value, held.horizon, now=held.now),
         "WaitExtended",
         actor,
-        seen=seen,
+        seen=if_next_number,
     )
 
 

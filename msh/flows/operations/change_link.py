@@ -35,27 +35,22 @@ class Done:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The link as whoever acts on it has seen it: what it must be still. None is anything, a
-    MessageId of "" is nothing in flight."""
-
-    message_id: str | None = None
-    suspended_since: datetime | None = None
-
-
-ANYTHING = Seen()
-
-
-def require_as_seen(links: OutboundLinks, partner: Partner, seen: Seen) -> None:
-    """Raises NotPossible if the locked lane of this partner has changed since it was seen."""
+def require_as_seen(
+    links: OutboundLinks,
+    partner: Partner,
+    if_message: str | None,
+    if_suspended_since: datetime | None,
+) -> None:
+    """Raises NotPossible if the locked lane of this partner has changed since it was seen: another
+    message is in flight, or the suspension is another one. None is anything, a MessageId of "" is
+    nothing in flight."""
     flying = links.lane(partner.pk).in_flight
     message_id = flying.message_id if flying else ""
     since, cause, detail, _ = links.suspended(partner.pk)
     changes = []
-    if seen.message_id not in (None, message_id):
+    if if_message not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")
-    if seen.suspended_since not in (None, since):
+    if if_suspended_since not in (None, since):
         at = f"{localtime(since):%Y-%m-%d %H:%M:%S %Z}" if since else ""
         why = at and f"it is suspended since {at}, {cause}: {detail}"
         changes.append(why or "it is not suspended")
@@ -80,11 +75,17 @@ class LinkChange:
     what: str
     why_not: str
 
-    def __call__(self, partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+    def __call__(
+        self,
+        partner: Partner,
+        actor: Actor,
+        if_message: str | None = None,
+        if_suspended_since: datetime | None = None,
+    ) -> Done:
         open_links(partner)
         with transaction.atomic():
             links = OutboundLinks.lock([partner.pk])
-            require_as_seen(links, partner, seen)
+            require_as_seen(links, partner, if_message, if_suspended_since)
             before = links.lane(partner.pk)
             try:
                 links.step(partner.pk, self.event, actor)

@@ -1,11 +1,45 @@
 """What operators can do to a conversation that has an order."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from msh.flows.operations import change_conversation
-from msh.flows.operations.operator_action import OperatorAction, Parameter
+from msh.flows.operations.operator_action import (
+    CONVERSATION,
+    OperatorAction,
+    Parameter,
+    number,
+)
 from msh.protocol.flight import serial
 from msh.protocol.four_eyes import Verb
 
-_LAST = Parameter("last", f"{serial.FIRST} to {serial.LAST}", serial.FIRST, serial.LAST)
+_LAST = number(
+    "last",
+    "The last number of the conversation; the following one comes next.",
+    "Last number",
+    serial.FIRST,
+    serial.LAST,
+)
+_SEEN = Parameter(
+    name="if_next_number",
+    help="Precondition: this is its `next_number`.",
+    type=int,
+    required=False,
+    minimum=serial.FIRST,
+    maximum=serial.LAST,
+    is_precondition=True,
+)
+
+
+def _direction(direction: str) -> Callable[[Any, Any, Mapping[str, Any]], Mapping[str, object]]:
+    """And the last number, of an action that sets it."""
+
+    def facts(returned: object, agreement: object, given: Mapping[str, Any]) -> dict[str, object]:
+        last = {"last": given["last"]} if "last" in given else {}
+        return {"direction": direction, **last}
+
+    return facts
+
 
 # Conversations that are sent in order
 
@@ -20,7 +54,9 @@ RESTART_CONVERSATION = OperatorAction(
     " behind it follow. {partner} must not hold any message of the conversation.",
     done="the next message has number 0 with Reset",
     permissions=_NUMBERS_OUT,
+    subject=CONVERSATION,
     flow=change_conversation.restart_conversation,
+    parameters=(_SEEN,),
     irreversible=True,
     second_person=Verb.RESET,
 )
@@ -32,8 +68,10 @@ START_ORDER_OUT = OperatorAction(
     " {partner} gets the number after the one that you enter.",
     done="started",
     permissions=_NUMBERS_OUT,
+    subject=CONVERSATION,
     flow=change_conversation.start_order_out,
-    parameters=(_LAST,),
+    parameters=(_LAST, _SEEN),
+    facts=_direction("out"),
     second_person=Verb.RESET,
 )
 
@@ -50,8 +88,10 @@ START_ORDER_IN = OperatorAction(
     " delivered.",
     done="started",
     permissions=_NUMBERS_IN,
+    subject=CONVERSATION,
     flow=change_conversation.start_order_in,
-    parameters=(_LAST,),
+    parameters=(_LAST, _SEEN),
+    facts=_direction("in"),
     irreversible=True,
     second_person=Verb.EXPECT,
 )
@@ -66,7 +106,10 @@ SKIP_MISSING = OperatorAction(
     " arrives later is refused. {partner} does not have to do anything.",
     done="skipped",
     permissions=_NUMBERS_IN,
+    subject=CONVERSATION,
     flow=change_conversation.skip_missing,
+    facts=_direction("in"),
+    parameters=(_SEEN,),
     irreversible=True,
     second_person=Verb.EXPECT,
 )
@@ -78,7 +121,10 @@ DROP_HELD = OperatorAction(
     " send their content again, as new messages.",
     done="dropped",
     permissions=_NUMBERS_IN,
+    subject=CONVERSATION,
     flow=change_conversation.drop_held,
+    facts=_direction("in"),
+    parameters=(_SEEN,),
     irreversible=True,
     second_person=Verb.EXPECT,
 )
@@ -91,5 +137,8 @@ EXTEND_WAIT = OperatorAction(
     ),
     done="wait extended",
     permissions=_NUMBERS_IN,
+    subject=CONVERSATION,
     flow=change_conversation.extend_wait,
+    facts=_direction("in"),
+    parameters=(_SEEN,),
 )

@@ -1,6 +1,7 @@
 """What operators can do to the links to and from a partner, and to its switches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -13,17 +14,21 @@ from msh.flows.operations import (
 from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.many import cancel_queue
 from msh.flows.operations.operator_action import (
+    CONFIRMATION,
+    IF_MESSAGE,
+    IF_SUSPENDED_SINCE,
     LAST,
-    NUMBER,
+    LINK,
     VERDICT,
     LinkAction,
-    LinkFlow,
     OperatorAction,
     Parameter,
-    PlainLinkAction,
     SwitchAction,
+    number,
 )
-from msh.models import Direction
+from msh.models import Direction, InboundLink
+from msh.protocol import receiver, sequence
+from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
     MessageCancelled,
     Numbered,
@@ -32,22 +37,21 @@ from msh.protocol.events import (
     SequenceRewound,
 )
 from msh.protocol.four_eyes import Verb
-from msh.protocol.kinds import Verdict
-from msh.store.operations.operator_actions import Switch
+from msh.protocol.kinds import OnUnexpectedFirst, Verdict
+from msh.store.operations.operator_actions import Switch, is_unused
+
+_SEEN = (IF_MESSAGE, IF_SUSPENDED_SINCE)
 
 
 def _on_link(name: str, flow: Callable[..., Any], event: SenderEvent, **values: Any) -> LinkAction:
     permissions = _permissions(name)
-    return LinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
+    return LinkAction(
+        name=name, flow=flow, event=event, permissions=permissions, subject=LINK, **values
+    )
 
 
-def _plain(name: str, flow: LinkFlow, event: SenderEvent, **values: Any) -> PlainLinkAction:
-    permissions = _permissions(name)
-    return PlainLinkAction(name=name, flow=flow, event=event, permissions=permissions, **values)
-
-
-def _change(name: str, change: change_link.LinkChange, **values: object) -> PlainLinkAction:
-    return _plain(name, change, change.event, **values)
+def _change(name: str, change: change_link.LinkChange, **values: Any) -> LinkAction:
+    return _on_link(name, change, change.event, parameters=_SEEN, **values)
 
 
 def _permissions(name: str) -> tuple[str, ...]:
@@ -63,6 +67,18 @@ CANCEL_QUEUE = OperatorAction(
     " message in flight stays.",
     permissions=("msh.view_outboundmessage", *_permissions("cancel"), "msh.bulk_bulkjob"),
     flow=cancel_queue.cancel_queue,
+    parameters=(
+        Parameter(
+            name="last",
+            help="`last` of the queue that you have seen: what came later stays. Default: of the"
+            " queue as it is now.",
+            type=int,
+            required=False,
+            minimum=1,
+            maximum=2**63 - 1,
+        ),
+        CONFIRMATION,
+    ),
     irreversible=True,
     second_person=Verb.BULK_CANCEL,
 )
@@ -96,13 +112,13 @@ RESET_RETRIES = _change(
     summary="Reset the retry counter of the message in flight. Its deadline stays.",
     done="retry counter reset",
 )
-RESET_SEQUENCE = _plain(
+RESET_SEQUENCE = _on_link(
     "reset_sequence",
     resynchronise.reset_sequence,
     SequenceReset(),
     title="Reset sequence",
     summary="Restart the numbers to a partner at 1. Only when nothing is in flight or in doubt.",
-    done="the next message gets number 1",
+    parameters=_SEEN,
     irreversible=True,
     of_numbers=True,
     second_person=Verb.RESET,
@@ -147,6 +163,11 @@ REWIND = _on_link(
     second_person=Verb.REWIND,
 )
 
+
+def _planned(window: Any, partner: object, given: Mapping[str, Any]) -> Mapping[str, object]:
+    return {"window": window.pk, "starts_at": window.starts_at, "ends_at": window.ends_at}
+
+
 PLAN_MAINTENANCE = OperatorAction(
     name="plan_maintenance",
     title="Plan maintenance",
@@ -156,17 +177,54 @@ PLAN_MAINTENANCE = OperatorAction(
     " name and with your reason. Operators are not called about {partner} in between; an"
     " incident that is still open at the end is announced then. Messages from {partner} are"
     " received as usual.",
-    done="maintenance planned",
+    done="maintenance window {window} is planned from {starts_at:%Y-%m-%d %H:%M} to"
+    " {ends_at:%Y-%m-%d %H:%M} UTC",
     permissions=(*_permissions("suspend"), "msh.resume_outboundlink"),
+    subject=LINK,
     flow=maintenance.plan,
+    facts=_planned,
     parameters=(
-        Parameter("starts_at", "when sending is suspended"),
-        Parameter("ends_at", "when it resumes"),
-        Parameter("resume_suspended", "also resume a link that was already suspended"),
+        Parameter(
+            name="starts_at",
+            help="When sending is suspended; default: now.",
+            type=datetime,
+            required=False,
+            option="from",
+        ),
+        Parameter(
+            name="ends_at",
+            help="When it resumes: at most 31 days later.",
+            type=datetime,
+            option="until",
+        ),
+        Parameter(
+            name="resume_suspended",
+            help="At the end, also resume a link that was already suspended at the beginning.",
+            type=bool,
+            required=False,
+        ),
     ),
 )
 
 # Links from partners
+
+
+def _why_no_reset(row: InboundLink) -> str:
+    try:
+        receiver.allow_reset(row.receiving)
+    except IllegalTransition:
+        if row.reset_allowed:
+            return "a reset is already allowed."
+        return f"{row.partner} has not sent anything yet."
+    return ""
+
+
+def _why_not_held(row: InboundLink) -> str:
+    agreements = row.partner.agreements.exclude(on_unexpected_first=OnUnexpectedFirst.HOLD)
+    if row.reset_allowed or agreements.exists():
+        return ""
+    return f"unexpected resets of {row.partner} are already held."
+
 
 ALLOW_RESET = OperatorAction(
     name="allow_reset",
@@ -174,8 +232,12 @@ ALLOW_RESET = OperatorAction(
     summary="Allow a partner to restart its numbers at 1 once, whatever the agreement says.",
     effect="The next message from {partner} with number 1 is accepted as a reset of its sequence"
     " numbers, once, whatever the agreement says. The partner must send it (again).",
+    done="the next message with number 1 is accepted as a reset",
     permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
+    subject=LINK,
     flow=change_inbound_link.allow_reset,
+    facts=lambda *_: {"reset_allowed": True},
+    why_not=_why_no_reset,
     of_numbers=True,
 )
 HOLD_RESETS = OperatorAction(
@@ -185,9 +247,19 @@ HOLD_RESETS = OperatorAction(
     " wait, and an incident is opened. This sets Unexpected number 1 to hold in all"
     " agreements with the partner, until somebody changes them. The partner does not have"
     " to do anything.",
+    done="unexpected resets are held",
     permissions=("msh.view_inboundlink", "msh.hold_resets_inboundlink"),
+    subject=LINK,
     flow=change_inbound_link.hold_resets,
+    why_not=_why_not_held,
     of_numbers=True,
+)
+NUMBER = number(
+    "number",
+    "The number that is accepted next.",
+    "Number",
+    sequence.FIRST,
+    sequence.LAST,
 )
 EXPECT = OperatorAction(
     name="expect",
@@ -195,9 +267,12 @@ EXPECT = OperatorAction(
     summary=(
         "Accept this number next from a partner. The missing ones before it are given up as lost."
     ),
+    done="number {expected} is expected next. Given up as lost: {given_up}",
     permissions=("msh.view_inboundlink", "msh.expect_inboundlink"),
+    subject=LINK,
     flow=change_inbound_link.expect,
     parameters=(NUMBER,),
+    facts=lambda lost, _, given: {"expected": given["number"], "given_up": lost},
     irreversible=True,
     of_numbers=True,
     second_person=Verb.EXPECT,
@@ -213,9 +288,13 @@ def _start(direction: Direction, link: str, permission: str, effect: str) -> Ope
         title="Set last number",
         summary="Set the last number of an unused link; the next message gets the following one.",
         effect=effect,
+        done="the last number is {last}",
         permissions=(f"msh.view_{link}", f"msh.{permission}_{link}"),
+        subject=LINK,
         flow=partial(change_link.start_link, direction=direction),
         parameters=(LAST,),
+        facts=lambda _, partner, given: {"direction": direction.value, "last": given["last"]},
+        why_not=lambda row: "" if is_unused(row) else "the link is in use.",
         of_numbers=True,
     )
 
@@ -239,10 +318,13 @@ SET_LAST_NUMBER_IN = _start(
 
 
 def _switch(name: str, which: Switch, link: str, *, on: bool, **values: Any) -> SwitchAction:
+    done = f"{values['done']} already."
     return SwitchAction(
         name=name,
         permissions=(f"msh.view_{link}", "partners.switch_partner"),
+        subject=LINK,
         flow=partial(change_link.switch, which=which, on=on),
+        why_not=lambda row: done if getattr(row.partner, which.value) == on else "",
         switch=which,
         on=on,
         **values,

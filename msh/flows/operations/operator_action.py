@@ -1,13 +1,15 @@
-"""What the declaration of an operator's action says. The actions are in `link_actions.py` and
-`actions.py`, each declared once: the console, the API and the commands use these tables.
-
-The console adds what only a dialog has (an icon, a form, what it will do to the row that is shown),
-the API a document of the answer, a command its output.
+"""What the declaration of an operator's action says. The actions are in `link_actions.py`,
+`conversation_actions.py` and `actions.py`, each declared once. The commands, the views of the API
+with their forms, and the dialogs of the console are made from these declarations; one that has more
+to say is a class of its own beside them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
 
 from msh.protocol import sequence
 from msh.protocol.events import SenderEvent
@@ -15,22 +17,77 @@ from msh.protocol.four_eyes import Verb
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
-from partners.models import Partner
-
-if TYPE_CHECKING:  # it loads what wakes workers
-    from msh.flows.operations.change_link import Done, Seen
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What an operator has to say besides the reason: `minimum` and `maximum` of a number, or one
-    of `choices`."""
+    """What an operator says besides the reason. `name`: of the flow's parameter, and of the field
+    of the API. `help`: a sentence; `label`: of the field in a dialog. A number has `minimum` and
+    `maximum`.
+
+    One with `is_precondition` is what must be so still: whoever acts says what he has seen.
+    """
 
     name: str
     help: str
+    label: str = ""
+    type: type[str | int | bool | datetime | UUID | StrEnum] = str
+    required: bool = True
     minimum: int | None = None
     maximum: int | None = None
-    choices: tuple[str, ...] = ()
+    option: str = ""
+    """Of the command, if it is not the name."""
+    is_precondition: bool = False
+
+    @property
+    def choices(self) -> Sequence[str]:
+        return [one.value for one in self.type] if issubclass(self.type, StrEnum) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an action is done to. `noun`: what a page calls it, before its name. `name` and `parts`,
+    of a row: its name, and what the flow takes for it."""
+
+    noun: str
+    name: Callable[[Any], object]
+    parts: Callable[[Any], Sequence[Any]]
+
+    def name_of(self, row: Any) -> str:
+        return f"{self.noun} {self.name(row)}" if self.noun else ""
+
+
+def _itself(row: Any) -> Sequence[Any]:
+    return (row,)
+
+
+LINK = Subject("Partner", lambda row: row.partner, lambda row: (row.partner,))
+MESSAGE = Subject("Message", lambda row: row, _itself)
+CONVERSATION = Subject(
+    "Conversation", lambda row: row, lambda row: (row.agreement, row.conversation_id)
+)
+REFUSAL = Subject("", str, lambda row: (row.link.partner, row.ref_to_message_id))
+PAGE = Subject("", str, _itself)
+"""The row whose page it is; nobody has to be told which one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done and what happens next: in words, without a full stop, and as values for
+    programs. `returned`: what the flow returned."""
+
+    text: str
+    facts: Mapping[str, object]
+    returned: Any = None
+
+    @property
+    def sentence(self) -> str:
+        return self.said_of("")
+
+    def said_of(self, subject: object) -> str:
+        """With the name of what it was done to, unless this is empty: the operator sees it."""
+        text = f"{subject}: {self.text}" if subject else f"{self.text[:1].upper()}{self.text[1:]}"
+        return text if text.endswith(".") else f"{text}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +96,14 @@ class OperatorAction:
 
     `name` has underscores; addresses of the API and commands have hyphens instead. `summary` is
     what the command or the API says of it, in one sentence; `effect` what a dialog says before it
-    is done, with {partner} for the name of the row's partner. `done` says afterwards what was done.
-    `flow` raises NotPossible where the action makes no sense now.
+    is done, with {partner} for the name of the row's partner. `done` says afterwards what was done,
+    with {fact} for what `facts` found.
+
+    `flow` takes what `subject` says, `actor`, and the parameters by name. It raises NotPossible
+    where the action makes no sense now, and returns something with a `text` of what happens next,
+    or nothing of this kind. `facts`: of what it returned, of what it was done to, and of the
+    parameters; of a dataclass its fields. `why_not` says of a row why the action is not offered, as
+    a clause with a full stop; empty if it is.
     """
 
     name: str
@@ -49,8 +112,11 @@ class OperatorAction:
     effect: str = ""
     done: str = ""
     permissions: tuple[str, ...]
+    subject: Subject = PAGE
     flow: Callable[..., Any]
     parameters: tuple[Parameter, ...] = ()
+    facts: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, object]] | None = None
+    why_not: Callable[[Any], str] | None = None
     irreversible: bool = False
     second_person: Verb | None = None
     """What it is to the rules of MSH_SECOND_PERSON."""
@@ -61,25 +127,28 @@ class OperatorAction:
     def hyphenated(self) -> str:
         return self.name.replace("_", "-")
 
+    def do(self, *subject: Any, actor: Actor, **parameters: Any) -> Done:
+        """Raises NotPossible, and SecondPersonNeeded."""
+        returned = self.flow(*subject, actor=actor, **parameters)
+        facts = dict(_fields(returned))
+        if self.facts is not None:
+            facts |= self.facts(returned, subject[0], parameters)
+        text, then = self.done.format(**facts), getattr(returned, "text", "")
+        parts = [text, f"{then[:1].upper()}{then[1:]}"] if text and then else [text or then]
+        return Done(". ".join(parts), facts, returned)
+
+
+def _fields(returned: object) -> Mapping[str, object]:
+    if not is_dataclass(returned):
+        return {}
+    return {one.name: getattr(returned, one.name) for one in fields(returned) if one.name != "text"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkAction(OperatorAction):
     """One event on the link to a partner: the sender's table says in which states it may be."""
 
     event: SenderEvent
-
-
-class LinkFlow(Protocol):
-    """Raises NotPossible if the link is no longer as it was `seen`."""
-
-    def __call__(self, partner: Partner, actor: Actor, seen: "Seen" = ..., /) -> "Done": ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainLinkAction(LinkAction):
-    """It needs nothing but the reason: the API and `LinkCommand` offer it as it is declared."""
-
-    flow: LinkFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +161,42 @@ class SwitchAction(OperatorAction):
 
 # Parameters of several actions
 
-_LIMITS = ("1 to 999999999", sequence.FIRST, sequence.LAST)
-NUMBER = Parameter("number", *_LIMITS)
-LAST = Parameter("last", *_LIMITS)
+
+def number(name: str, help_text: str, label: str, first: int, last: int) -> Parameter:
+    return Parameter(name=name, help=help_text, label=label, type=int, minimum=first, maximum=last)
+
+
+LAST = number(
+    "last",
+    "The last number that was used; the next one is the following.",
+    "Last number",
+    sequence.FIRST,
+    sequence.LAST,
+)
 VERDICT = Parameter(
-    "verdict",
-    "in flight: did the partner receive it? unknown starts the numbers again at 1",
-    choices=tuple(verdict.value for verdict in Verdict),
+    name="verdict",
+    help="If a copy may have been sent: did the partner receive it? unknown starts the numbers"
+    " again at 1.",
+    label="Verdict",
+    type=Verdict,
+    required=False,
+)
+IF_MESSAGE = Parameter(
+    name="if_message",
+    help='Precondition: this message is in flight (`in_flight` of the link); "": none is.',
+    required=False,
+    is_precondition=True,
+)
+IF_SUSPENDED_SINCE = Parameter(
+    name="if_suspended_since",
+    help="Precondition: the link is suspended since this time (`suspended_since`).",
+    type=datetime,
+    required=False,
+    is_precondition=True,
+)
+CONFIRMATION = Parameter(
+    name="confirmation",
+    help="A UUID of yours: sent again, the answer is the job it has begun.",
+    type=UUID,
+    required=False,
 )

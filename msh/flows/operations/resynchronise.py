@@ -6,6 +6,7 @@ by `apply`, on a suspended link, from rows that are read under its lock.
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
@@ -14,7 +15,7 @@ from django.db.models.functions import Length
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.cancel import under_way
-from msh.flows.operations.change_link import ANYTHING, Done, Seen, open_links, require_as_seen
+from msh.flows.operations.change_link import Done, open_links, require_as_seen
 from msh.flows.operations.four_eyes.guard import allowed
 from msh.flows.receiving.link_status import enquire
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
@@ -275,13 +276,18 @@ def _link(partner: Partner) -> OutboundLink:
     return OutboundLink.objects.select_related("in_flight", "partner").get(partner=partner)
 
 
-def reset_sequence(partner: Partner, actor: Actor, seen: Seen = ANYTHING) -> Done:
+def reset_sequence(
+    partner: Partner,
+    actor: Actor,
+    if_message: str | None = None,
+    if_suspended_since: datetime | None = None,
+) -> Done:
     """The next message gets number 1 (D17). Only when nothing is in flight or in doubt."""
     require_numbers(partner)
     link = _link(partner)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
-        require_as_seen(links, partner, seen)
+        require_as_seen(links, partner, if_message, if_suspended_since)
         in_doubt = OutboundMessage.objects.filter(link=link, state=OutboundState.REWOUND).count()
         before = links.lane(partner.pk).next_number
         try:

@@ -1,8 +1,3 @@
-"""`manage.py drop-held TPA_ID CONVERSATION --reason TEXT`: give up what is held."""
+from msh.management.actions import COMMANDS
 
-from msh.flows.operations import conversation_actions
-from msh.management.actions import ReceivingCommand
-
-
-class Command(ReceivingCommand):
-    action = conversation_actions.DROP_HELD
+Command = COMMANDS["drop-held"]

@@ -1,6 +1,3 @@
-from msh.flows.operations import link_actions
-from msh.management.actions import LinkCommand
+from msh.management.actions import COMMANDS
 
-
-class Command(LinkCommand):
-    action = link_actions.RESET_RETRIES
+Command = COMMANDS["reset-retries"]

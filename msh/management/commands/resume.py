@@ -1,7 +1,3 @@
-from msh.flows.operations import link_actions
-from msh.management.actions import LinkCommand
+from msh.management.actions import COMMANDS
 
-
-class Command(LinkCommand):
-    action = link_actions.RESUME
-    done = link_actions.RESUME.done
+Command = COMMANDS["resume"]

@@ -1,8 +1,3 @@
-"""`manage.py skip-missing TPA_ID CONVERSATION --reason TEXT`: deliver past what lacks."""
+from msh.management.actions import COMMANDS
 
-from msh.flows.operations import conversation_actions
-from msh.management.actions import ReceivingCommand
-
-
-class Command(ReceivingCommand):
-    action = conversation_actions.SKIP_MISSING
+Command = COMMANDS["skip-missing"]

@@ -101,7 +101,7 @@ def test_the_receiving_side_allows_a_reset_or_expects_a_number(supervisor: Clien
     assert "accepted" in messages_of(use(supervisor, "allow_reset", link))
     assert "a reset is already allowed" in messages_of(use(supervisor, "allow_reset", link))
     lost = "Given up as lost: 2 to 41 (40 numbers)."
-    assert f"Number 42 is expected next. {lost}" in messages_of(
+    assert f"number 42 is expected next. {lost}" in messages_of(
         use(supervisor, "expect", link, number="42")
     )
     assert "is already the expected number" in messages_of(

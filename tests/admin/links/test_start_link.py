@@ -77,7 +77,7 @@ def start_by_command(name: str, direction: str, last: int) -> str:
 def test_the_command_records_who_and_why(direction: str) -> None:
     name = make_world().there.name
 
-    assert f"{name}: the last number {direction} was 41." in start_by_command(name, direction, 41)
+    assert f"{name}: the last number is 41." in start_by_command(name, direction, 41)
 
     entry = History.objects.get(event="LinkStarted")
     assert (entry.direction, entry.detail) == (direction, "last number 41; their old MSH")

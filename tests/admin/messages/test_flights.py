@@ -58,7 +58,7 @@ def test_actions_are_those_that_its_state_allows(supervisor: Client, sky: Sky) -
 
     said = messages_of(use(supervisor, "suspend", message))
 
-    assert said == f"Message {message} is held: no copy of it is sent until it is resumed."
+    assert said == f"Message {message}: it is held. No copy of it is sent until it is resumed."
     assert sky.state(message) == "held"
     assert offered(supervisor, message) == ["resume", "send_now", "ask_status", "cancel", "correct"]
     assert "is queued" not in messages_of(use(supervisor, "resume", message))

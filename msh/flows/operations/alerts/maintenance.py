@@ -8,7 +8,6 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.flows.operations.change_link import Seen
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.protocol.alerts.maintenance import WindowAct, WindowState
 from msh.protocol.vocabulary import utc_text
@@ -127,7 +126,7 @@ def _end(window: MaintenanceWindow, by: str, actor: Actor) -> None:
         outcome = BEING_CANCELLED
     elif window.suspended_since is not None:
         try:
-            change_link.resume(window.partner, actor, Seen(suspended_since=window.suspended_since))
+            change_link.resume(window.partner, actor, if_suspended_since=window.suspended_since)
             outcome = "Resumed."
         except NotPossible as why:
             outcome = f"Not resumed. {why}"

@@ -1,14 +1,14 @@
 """The acts that a second person may confirm: how each is done from what its request has stored,
 and which permissions it needs. The names are those of the acts (`msh.protocol.four_eyes`)."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations import cancel, change_inbound_link, resynchronise
 from msh.flows.operations import prune as retention
+from msh.flows.operations import resynchronise
 from msh.flows.operations.actions import CANCEL
 from msh.flows.operations.conversation_actions import (
     DROP_HELD,
@@ -25,6 +25,7 @@ from msh.flows.operations.link_actions import (
     REWIND,
 )
 from msh.flows.operations.many import cancel_queue
+from msh.flows.operations.operator_action import OperatorAction
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol import link_status
 from msh.protocol.kinds import Verdict
@@ -49,11 +50,6 @@ class ConfirmedAct:
     ask: Callable[[Values], Any] = _nothing
 
 
-def _reset(values: Values, asked: object, actor: Actor) -> str:
-    done = resynchronise.reset_sequence(_partner(values), actor)
-    return f"Done: {done.text}."
-
-
 def _ask_partner(values: Values) -> Any:
     """What it says now: the facts of the request have what it said then."""
     if values["typed"] is not None:
@@ -73,15 +69,6 @@ def _resynchronise(values: Values, theirs: Any, actor: Actor) -> str:
     return "Done: the lost messages are sent again."
 
 
-def _cancel(values: Values, asked: object, actor: Actor) -> str:
-    messages = OutboundMessage.objects.select_related("link__partner", "agreement")
-    message = messages.filter(pk=values["message"]).first()
-    if message is None:
-        raise NotPossible("The message was removed.")
-    cancel.cancel(message, Verdict.UNKNOWN, actor)
-    return "Done: the message is cancelled with the verdict unknown."
-
-
 def _cancel_queue(values: Values, asked: object, actor: Actor) -> str:
     link = OutboundLink.objects.select_related("partner").get(pk=values["link"])
     confirmation = UUID(values["confirmation"]) if values["confirmation"] else None
@@ -89,35 +76,53 @@ def _cancel_queue(values: Values, asked: object, actor: Actor) -> str:
     return f"Bulk job {job.pk} cancels {job.total} messages."
 
 
-def _expect(values: Values, asked: object, actor: Actor) -> str:
-    lost = change_inbound_link.expect(_partner(values), values["number"], actor)
-    return f"Done: given up as lost: {lost}."
-
-
 def _prune(values: Values, asked: object, actor: Actor) -> str:
     retention.confirm(actor, clock_is_right=values["clock_is_right"])
     return "A worker prunes in the background."
-
-
-def _of_conversation(flow: Callable[..., Any]) -> Callable[[Values, Any, Actor], str]:
-    def do(values: Values, asked: object, actor: Actor) -> str:
-        others = {k: v for k, v in values.items() if k not in ("agreement", "conversation")}
-        agreement = Agreement.objects.select_related("partner").get(pk=values["agreement"])
-        done = flow(agreement, values["conversation"], actor=actor, **others)
-        return f"Done. {done.text}." if done else "Done."
-
-    return do
 
 
 def _partner(values: Values) -> Partner:
     return Partner.objects.get(pk=values["partner"])
 
 
+def _message(values: Values) -> OutboundMessage:
+    messages = OutboundMessage.objects.select_related("link__partner", "agreement")
+    message = messages.filter(pk=values["message"]).first()
+    if message is None:
+        raise NotPossible("The message was removed.")
+    return message
+
+
+def _declared(
+    action: OperatorAction, find: Callable[[Values], Sequence[Any]], **fixed: Any
+) -> ConfirmedAct:
+    """As the action is declared. `find`: what its flow takes."""
+
+    def do(values: Values, asked: object, actor: Actor) -> str:
+        names = [one.name for one in action.parameters]
+        given = {name: values[name] for name in names if name in values}
+        return f"Done: {action.do(*find(values), actor=actor, **given, **fixed).text}."
+
+    return ConfirmedAct(action.title, action.permissions, do)
+
+
+def _of_partner(values: Values) -> Sequence[Any]:
+    return [_partner(values)]
+
+
+def _of_conversation(values: Values) -> Sequence[Any]:
+    agreements = Agreement.objects.select_related("partner")
+    return [agreements.get(pk=values["agreement"]), values["conversation"]]
+
+
 ACTS: Mapping[str, ConfirmedAct] = {
-    "cancel": ConfirmedAct("Cancel with the verdict unknown", CANCEL.permissions, _cancel),
+    "cancel": replace(
+        _declared(CANCEL, lambda values: [_message(values)], verdict=Verdict.UNKNOWN),
+        title="Cancel with the verdict unknown",
+    ),
     "cancel_queue": ConfirmedAct(CANCEL_QUEUE.title, CANCEL_QUEUE.permissions, _cancel_queue),
-    "reset_sequence": ConfirmedAct(RESET_SEQUENCE.title, RESET_SEQUENCE.permissions, _reset),
-    "expect": ConfirmedAct(EXPECT.title, EXPECT.permissions, _expect),
+    "reset_sequence": _declared(RESET_SEQUENCE, _of_partner),
+    "expect": _declared(EXPECT, _of_partner),
     resynchronise.RESYNCHRONISE: ConfirmedAct(
         RESYNCHRONISE.title, RESYNCHRONISE.permissions, _resynchronise, _ask_partner
     ),
@@ -128,7 +133,7 @@ ACTS: Mapping[str, ConfirmedAct] = {
         _prune,
     ),
     **{
-        name: ConfirmedAct(action.title, action.permissions, _of_conversation(action.flow))
+        name: _declared(action, _of_conversation)
         for name, action in (
             ("restart_conversation", RESTART_CONVERSATION),
             ("start_order_out", START_ORDER_OUT),

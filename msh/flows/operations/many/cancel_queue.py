@@ -65,13 +65,15 @@ def has_queue(link: OutboundLink) -> bool:
 
 
 def cancel_queue(
-    link: OutboundLink, actor: Actor, last: int, confirmation: UUID | None = None
+    link: OutboundLink, actor: Actor, last: int | None = None, confirmation: UUID | None = None
 ) -> BulkJob:
-    """A job for what is still queued of the queue that ended with the message `last`, the oldest
-    `bulk_jobs.LIMIT` of it. A `confirmation` that comes again gets its job, or its request to a
-    second person. Raises NotPossible if nothing is queued, SecondPersonNeeded."""
+    """A job for what is still queued of the queue that ended with the message `last`, by default
+    the last one of now, the oldest `bulk_jobs.LIMIT` of it. A `confirmation` that comes again gets
+    its job, or its request to a second person. Raises NotPossible if nothing is queued,
+    SecondPersonNeeded."""
+    until = queue_of(link).last if last is None else last
     job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), EVER)
-    return begin_once(job, lambda job: _begin(job, link, actor, last))
+    return begin_once(job, lambda job: _begin(job, link, actor, until))
 
 
 def _begin(job: BulkJob, link: OutboundLink, actor: Actor, last: int) -> BulkJob:

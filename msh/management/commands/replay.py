@@ -9,9 +9,8 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import actions
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.bulk_jobs import Limits
-from msh.management.actions import actor_of, add_reason, moment, require_reason
+from msh.management.actions import actor_of, add_reason, begun, moment, require_reason
 from msh.management.cli import MshCommand
-from msh.management.jobs.answers import begun
 from msh.models import EVER, BulkAction, BulkJob, Consumer, Delivery
 
 

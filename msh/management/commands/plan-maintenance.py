@@ -1,0 +1,3 @@
+from msh.management.actions import COMMANDS
+
+Command = COMMANDS["plan-maintenance"]

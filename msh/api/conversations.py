@@ -5,26 +5,20 @@ from typing import Any
 
 from django.db.models import Count, F, Min, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from msh.models import (
     InboundConversation,
     InboundMessage,
     InboundState,
     OutboundConversation,
-    Scope,
 )
 from msh.protocol.flight import serial
 from msh.protocol.flight.numbering import NumberingState
 
-from . import schema
 from .documents import NEXT_NUMBER
-from .framework.access import require_permissions
-from .framework.query import Form, PageQuery, page, text, validated_query
-from .framework.view import ApiView
+from .framework.query import Form, PageQuery, text
+from .lists import list_view
 
 
 class ConversationsQuery(PageQuery):
@@ -71,16 +65,6 @@ class InboundConversationDocument(ConversationDocument):
     last_at = serializers.DateTimeField(help_text="Its last change.")
 
 
-class OutboundConversationsPage(Form):
-    results = OutboundConversationDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
-class InboundConversationsPage(Form):
-    results = InboundConversationDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
 _COMMON: Mapping[str, Any] = {
     "id": F("pk"),
     "partner": F("link__partner__name"),
@@ -108,41 +92,37 @@ _IN: Mapping[str, Any] = {
 }
 
 
-def _page(request: Request, rows: Any, columns: Mapping[str, Any]) -> Response:
-    query = validated_query(request, ConversationsQuery)
+def _narrow(rows: Any, query: Mapping[str, Any]) -> Any:
     if "conversation_id" in query:
         rows = rows.named(query["conversation_id"])
     if "tpa_id" in query:
         rows = rows.filter(agreement__tpa_id=query["tpa_id"])
-    if "waiting" in query:
-        waiting = rows.waiting().order_by()
-        rows = waiting if query["waiting"] else rows.exclude(pk__in=waiting.values("pk"))
-    return Response(page(rows, columns, query))
+    if "waiting" not in query:
+        return rows
+    waiting = rows.waiting().order_by()
+    return waiting if query["waiting"] else rows.exclude(pk__in=waiting.values("pk"))
 
 
-class OutboundConversationsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_outbound_conversations",
-        parameters=[ConversationsQuery],
-        responses={200: OutboundConversationsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Conversations that we send in order, by id."""
-        require_permissions(request, "msh.view_outboundlink")
-        return _page(request, OutboundConversation.objects.all(), _OUT)
-
-
-class InboundConversationsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_inbound_conversations",
-        parameters=[ConversationsQuery],
-        responses={200: InboundConversationsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Conversations that we deliver in order, by id."""
-        require_permissions(request, "msh.view_inboundlink")
-        return _page(request, InboundConversation.objects.all(), _IN)
+CONVERSATIONS = {
+    "out": list_view(
+        "list_outbound_conversations",
+        "Conversations that we send in order, by id.",
+        OutboundConversationDocument,
+        ConversationsQuery,
+        _narrow,
+        permission="msh.view_outboundlink",
+        rows=OutboundConversation.objects,
+        columns=_OUT,
+    ),
+    "in": list_view(
+        "list_inbound_conversations",
+        "Conversations that we deliver in order, by id.",
+        InboundConversationDocument,
+        ConversationsQuery,
+        _narrow,
+        permission="msh.view_inboundlink",
+        rows=InboundConversation.objects,
+        columns=_IN,
+    ),
+}
+"""By direction."""

@@ -44,6 +44,7 @@ from .framework.query import (
     validated_query,
 )
 from .framework.view import ApiView, actor
+from .lists import list_view, where
 from .row_actions import REFUSALS, Reason, field_of
 
 
@@ -51,30 +52,21 @@ class JobsQuery(PageQuery):
     state = serializers.ChoiceField(BulkState.choices, required=False)
 
 
-class JobsPage(Form):
-    results = JobDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
 class JobRowsPage(Form):
     results = JobRowDocument(many=True)
     next = serializers.IntegerField(allow_null=True)
 
 
-class JobsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_jobs",
-        parameters=[JobsQuery],
-        responses={200: JobsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Bulk jobs by id, also those that have ended."""
-        require_permissions(request, "msh.view_bulkjob")
-        query = validated_query(request, JobsQuery)
-        wanted = {"state": query["state"]} if "state" in query else {}
-        return Response(page(BulkJob.objects.filter(**wanted), JOB, query))
+JOBS = list_view(
+    "list_jobs",
+    "Bulk jobs by id, also those that have ended.",
+    JobDocument,
+    JobsQuery,
+    where(state="state"),
+    permission="msh.view_bulkjob",
+    rows=BulkJob.objects,
+    columns=JOB,
+)
 
 
 class JobView(ApiView):

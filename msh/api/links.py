@@ -23,8 +23,9 @@ from .documents import (
     WindowDocument,
 )
 from .framework.access import require_permissions
-from .framework.query import Form, PageQuery, page, text, validated_query
+from .framework.query import PageQuery, text, validated_query
 from .framework.view import ApiView
+from .lists import list_view, where
 from .messages import HistoryPage
 
 
@@ -32,36 +33,20 @@ class LinksQuery(PageQuery):
     state = serializers.ChoiceField(LINK_STATES, required=False)
 
 
-class LinksPage(Form):
-    results = LinkDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
 class IncidentsQuery(PageQuery):
     open = serializers.BooleanField(required=False, help_text="Filter by this state.")
 
 
-class IncidentsPage(Form):
-    results = IncidentDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
-class LinksView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_links",
-        parameters=[LinksQuery],
-        responses={200: LinksPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """The lanes to our partners, by id."""
-        require_permissions(request, "msh.view_outboundlink")
-        query = validated_query(request, LinksQuery)
-        links = OutboundLink.objects.all()
-        if "state" in query:
-            links = links.filter(state=query["state"])
-        return Response(page(links, LINK, query))
+LINKS = list_view(
+    "list_links",
+    "The lanes to our partners, by id.",
+    LinkDocument,
+    LinksQuery,
+    where(state="state"),
+    permission="msh.view_outboundlink",
+    rows=OutboundLink.objects,
+    columns=LINK,
+)
 
 
 class LinkHistoryQuery(PageQuery):
@@ -97,41 +82,23 @@ class WindowsQuery(PageQuery):
     state = serializers.ChoiceField([one.value for one in WindowState], required=False)
 
 
-class WindowsPage(Form):
-    results = WindowDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
-class WindowsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_maintenance",
-        parameters=[WindowsQuery],
-        responses={200: WindowsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Maintenance windows, also those that are over, by id."""
-        require_permissions(request, "msh.view_maintenancewindow")
-        query = validated_query(request, WindowsQuery)
-        paths = {"partner": "partner__name", "state": "state"}
-        wanted = {path: query[name] for name, path in paths.items() if name in query}
-        return Response(page(MaintenanceWindow.objects.filter(**wanted), WINDOW, query))
-
-
-class IncidentsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_incidents",
-        parameters=[IncidentsQuery],
-        responses={200: IncidentsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Incidents, open and resolved, by id."""
-        require_permissions(request, "msh.view_incident")
-        query = validated_query(request, IncidentsQuery)
-        incidents = Incident.objects.all()
-        if "open" in query:
-            incidents = incidents.filter(resolved_at__isnull=query["open"])
-        return Response(page(incidents, INCIDENT, query))
+WINDOWS = list_view(
+    "list_maintenance",
+    "Maintenance windows, also those that are over, by id.",
+    WindowDocument,
+    WindowsQuery,
+    where(partner="partner__name", state="state"),
+    permission="msh.view_maintenancewindow",
+    rows=MaintenanceWindow.objects,
+    columns=WINDOW,
+)
+INCIDENTS = list_view(
+    "list_incidents",
+    "Incidents, open and resolved, by id.",
+    IncidentDocument,
+    IncidentsQuery,
+    where(open="resolved_at__isnull"),
+    permission="msh.view_incident",
+    rows=Incident.objects,
+    columns=INCIDENT,
+)

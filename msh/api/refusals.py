@@ -1,17 +1,12 @@
 """`refusals`: messages of partners that we refused for good (ebMS 2.0)."""
 
 from django.db.models import F
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
-from msh.models import Scope, Signal
+from msh.models import Signal
 
-from . import schema
-from .framework.access import require_permissions
-from .framework.query import Form, PageQuery, page, text, validated_query
-from .framework.view import ApiView
+from .framework.query import Form, PageQuery, text
+from .lists import list_view, where
 
 
 class RefusalsQuery(PageQuery):
@@ -40,23 +35,13 @@ _REFUSAL = {
 }
 
 
-class RefusalsPage(Form):
-    results = RefusalDocument(many=True)
-    next = serializers.IntegerField(allow_null=True)
-
-
-class RefusalsView(ApiView):
-    scopes = {"GET": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="list_refusals",
-        parameters=[RefusalsQuery],
-        responses={200: RefusalsPage, **schema.problems(400)},
-    )
-    def get(self, request: Request) -> Response:
-        """Messages that were refused for good: each further copy gets the same Error. By id."""
-        require_permissions(request, "msh.view_signal")
-        query = validated_query(request, RefusalsQuery)
-        paths = {"partner": "link__partner__name", "message_id": "ref_to_message_id"}
-        wanted = {path: query[name] for name, path in paths.items() if name in query}
-        return Response(page(Signal.objects.kept_refusals().filter(**wanted), _REFUSAL, query))
+REFUSALS = list_view(
+    "list_refusals",
+    "Messages that were refused for good: each further copy gets the same Error. By id.",
+    RefusalDocument,
+    RefusalsQuery,
+    where(partner="link__partner__name", message_id="ref_to_message_id"),
+    permission="msh.view_signal",
+    rows=Signal.objects.kept_refusals(),
+    columns=_REFUSAL,
+)

@@ -12,13 +12,12 @@ from django.utils import timezone
 from msh.flows.errors import NotPossible
 from msh.flows.names import EVERYTHING
 from msh.flows.operations import change_conversation, change_flight
+from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.prune import prune_all
 from msh.flows.sending import flight_round
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Flight, OutboundConversation, OutboundMessage
-from msh.protocol.flight.numbering import ConversationRestarted
 from msh.store.flights import polling
-from msh.store.flights.conversations import change_conversation as change_conversation_of
 from msh.store.flights.flights import Flights
 from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
@@ -133,11 +132,10 @@ def test_an_acknowledgment_and_new_numbers_at_once(sky: Sky) -> None:
     begun(sky, "talk")
     (sent,) = submit(sky, "talk")
     sky.poll()
-    restart = partial(change_conversation_of, sky.agreement, "talk", ConversationRestarted, ANN)
 
     def restart_it() -> bool:
-        with transaction.atomic():
-            return restart()
+        restart_conversation(sky.agreement, "talk", ANN)
+        return True
 
     assert meet(lambda: sky.answer(sent), restart_it)
     assert state_of("talk") == "beginning"

@@ -2,7 +2,7 @@
 one that we receive and that lacks a number."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -23,6 +23,7 @@ from msh.protocol.flight.numbering import (
 )
 from msh.protocol.four_eyes import Act, Verb
 from msh.store.flights import conversations as numbers
+from msh.store.flights.conversations import LockedConversation
 from msh.store.history import Actor
 from msh.store.receiving.conversations import (
     HeldConversation,
@@ -78,45 +79,9 @@ def restart_conversation(
     """Its next message gets number 0 with Reset. Raises NotPossible while one that was sent is
     neither acknowledged nor cancelled (EB-124), or if its next number is not `if_next_number`."""
     resets: _GivesUp = "restart_conversation", "its numbers restart at 0 with Reset", {}
-    with (
-        transaction.atomic(),
-        _renumbering(
-            agreement, conversation_id, ConversationRestarted, resets, actor, if_next_number
-        ),
-    ):
-        _number(agreement, conversation_id, ConversationRestarted, "restart", actor)
-
-
-def _renumbering(
-    agreement: Agreement,
-    conversation_id: str,
-    event_of: Callable[[int], NumberingEvent],
-    act: _GivesUp,
-    actor: Actor,
-    seen: int | None,
-) -> AbstractContextManager[None]:
-    """Of a conversation that was used, or was when it was asked for. Nobody is asked about what
-    cannot be done."""
-    rows = OutboundConversation.objects.named(conversation_id).filter(agreement=agreement)
-    row = rows.select_for_update(no_key=True).first()
-    _require_seen(conversation_id, serial.FIRST if row is None else row.next_number, seen)
-    if row is None or (row.state == NumberingState.BEGINNING and actor.approval is None):
-        return nullcontext()
-    if why_not_numbered(row, event_of(numbers.count_outstanding(row.pk))):
-        return nullcontext()
-    name, what, parameters = act
-    about = {"agreement": agreement.pk, "conversation": conversation_id}
-    facts = f"the conversation is {row.state}, its next number is {row.next_number}"
-    return allowed(
-        Proposal(
-            Act(Verb.RESET, name, {**about, **parameters}, facts),
-            f"conversation {conversation_id} to {agreement.partner.name}: {what}.",
-            agreement.partner_id,
-            Direction.OUT,
-            about=place_of(row),
-        ),
-        actor,
-    )
+    with transaction.atomic():
+        held = _lock_numbered(agreement, conversation_id)
+        _number(agreement, held, ConversationRestarted, "restart", actor, resets, if_next_number)
 
 
 def start_order_out(
@@ -130,18 +95,67 @@ def start_order_out(
     `restart_conversation`, and for a number that MessageOrder cannot have."""
     _check_last(agreement, last)
     open_links(agreement.partner)
-
-    def event_of(outstanding: int) -> LastNumberSet:
-        return LastNumberSet(last, outstanding)
-
     sets: _GivesUp = "start_order_out", f"its last number is {last}", {"last": last}
-    with (
-        transaction.atomic(),
-        _renumbering(agreement, conversation_id, event_of, sets, actor, if_next_number),
-    ):
+    with transaction.atomic():
         link_id = agreement.partner.outbound_link.pk
         numbers.open_conversation(link_id, agreement.pk, conversation_id)
-        _number(agreement, conversation_id, event_of, "set the numbers of", actor)
+        _number(
+            agreement,
+            _lock_numbered(agreement, conversation_id),
+            lambda outstanding: LastNumberSet(last, outstanding),
+            "set the numbers of",
+            actor,
+            sets,
+            if_next_number,
+        )
+
+
+def _lock_numbered(agreement: Agreement, conversation_id: str) -> LockedConversation:
+    held = numbers.lock_conversation(agreement, conversation_id)
+    if held is None:
+        raise NotPossible(
+            f"No message of a conversation {conversation_id} was sent in order under {agreement}."
+        )
+    return held
+
+
+def _number(
+    agreement: Agreement,
+    held: LockedConversation,
+    event_of: Callable[[int], NumberingEvent],
+    what: str,
+    actor: Actor,
+    act: _GivesUp,
+    seen: int | None,
+) -> None:
+    """Step it by the event, which is made from how many of its messages are outstanding. Nobody is
+    asked about what cannot be done, nor about a conversation in which nothing was sent."""
+    name = held.row.conversation_id
+    _require_seen(name, held.numbering.next_number, seen)
+    event = event_of(numbers.count_outstanding(held.row.id))
+    try:
+        after = numbering.step(held.numbering, event)
+    except IllegalTransition as refused:
+        why = _WHY_NOT.get(refused.state, refused.state)
+        raise NotPossible(f"Cannot {what} conversation {name}: {why}.") from None
+    is_asked = held.numbering.state is not NumberingState.BEGINNING or actor.approval is not None
+    with allowed(_renumbering(agreement, held, act), actor) if is_asked else nullcontext():
+        numbers.change_conversation(held, event, after, actor)
+    transaction.on_commit(lambda: wake_up(flights=[agreement.partner_id]))
+
+
+def _renumbering(agreement: Agreement, held: LockedConversation, act: _GivesUp) -> Proposal:
+    name, what, parameters = act
+    value = held.numbering
+    about = {"agreement": agreement.pk, "conversation": held.row.conversation_id}
+    facts = f"the conversation is {value.state}, its next number is {value.next_number}"
+    return Proposal(
+        Act(Verb.RESET, name, {**about, **parameters}, facts),
+        f"conversation {held.row.conversation_id} to {agreement.partner.name}: {what}.",
+        agreement.partner_id,
+        Direction.OUT,
+        about=place_of(OutboundConversation(pk=held.row.id)),
+    )
 
 
 def why_not_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
@@ -157,26 +171,6 @@ _WHY_NOT: dict[str, str] = {
     NumberingState.BEGINNING: "nothing was sent in it, or it was already restarted",
     NumberingState.CONFIRMING: "its message with Reset is not acknowledged yet",
 }
-
-
-def _number(
-    agreement: Agreement,
-    conversation_id: str,
-    event_of: Callable[[int], NumberingEvent],
-    what: str,
-    actor: Actor,
-) -> None:
-    try:
-        with transaction.atomic():
-            known = numbers.change_conversation(agreement, conversation_id, event_of, actor)
-            transaction.on_commit(lambda: wake_up(flights=[agreement.partner_id]))
-    except IllegalTransition as refused:
-        why = _WHY_NOT.get(refused.state, refused.state)
-        raise NotPossible(f"Cannot {what} conversation {conversation_id}: {why}.") from None
-    if not known:
-        raise NotPossible(
-            f"No message of a conversation {conversation_id} was sent in order under {agreement}."
-        )
 
 
 # Conversations that are received in order

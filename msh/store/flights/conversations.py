@@ -3,11 +3,10 @@
 The only writer of `msh_outboundconversation`, with `isolation.py`.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from msh.protocol.flight import numbering
 from msh.protocol.flight.numbering import (
     MessageLost,
     MessageStopped,
@@ -136,26 +135,20 @@ def lock_conversations(ids: Iterable[int], queued: int = 0) -> dict[int, LockedC
     return locked
 
 
-def change_conversation(
-    agreement: Agreement,
-    conversation_id: str,
-    event_of: Callable[[int], NumberingEvent],
-    actor: Actor,
-) -> bool:
-    """Step a conversation by an operator's event, which `event_of` makes from how many of its
-    messages are outstanding. False if there is none. Raises IllegalTransition, with nothing
-    changed. Needs the caller's transaction."""
+def lock_conversation(agreement: Agreement, conversation_id: str) -> LockedConversation | None:
+    """None if there is none. Its queue is not read."""
     named = {"agreement_id": agreement.pk, "conversation_id": conversation_id}
     (rows,) = run(conversation_sql.LOCK_NAMED(**named))
-    if not rows:
-        return False
-    held = _locked(rows[0])
-    event = event_of(count_outstanding(held.row.id))
-    after = numbering.step(held.numbering, event)
+    return _locked(rows[0]) if rows else None
+
+
+def change_conversation(
+    held: LockedConversation, event: NumberingEvent, after: Numbering, actor: Actor
+) -> None:
+    """Write what an operator has done to it: `after`, the value after `event`, with its history."""
     why = f"the next number is {after.next_number}"
     calls = held.step(event, after, why, actor, read_clock())
     run_all([held.written(), *calls])
-    return True
 
 
 def count_outstanding(key: int) -> int:

@@ -150,10 +150,8 @@ class _ChosenRows(ApiView):
     def get(self, request: Request) -> Response:
         require_permissions(request, *self.action.permissions)
         query = validated_query(request, self.query)
-        chosen = self.bulk, query.get("since", EVER)
-        limits = self.limits(query)
-        counted = bulk_jobs.count(*chosen, **limits)
-        return Response({"count": counted, "seen": bulk_jobs.seen(*chosen, **limits)})
+        rows = bulk_jobs.rows_of(self.bulk, query.get("since", EVER), **self.limits(query))
+        return Response({"count": rows.count(), "seen": bulk_jobs.seen(self.bulk, rows)})
 
     def post(self, request: Request) -> Response:
         require_permissions(request, *self.action.permissions, "msh.bulk_bulkjob")

@@ -79,7 +79,7 @@ class _UuidText(serializers.UUIDField):
 
 def field_of(parameter: Parameter) -> serializers.Field[Any, Any, Any, Any]:
     """The field of a form, with the limits that the action declares."""
-    kind, required = parameter.type, parameter.required
+    kind, required = parameter.kind, parameter.required
     if kind is int:
         return serializers.IntegerField(
             required=required,

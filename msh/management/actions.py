@@ -59,19 +59,19 @@ def moment(text: str) -> datetime:
 def add_parameter(parser: ArgumentParser, parameter: Parameter) -> None:
     """As an option. The flow checks the limits of a number, and says what they are."""
     name = f"--{(parameter.option or parameter.name).replace('_', '-')}"
-    if parameter.type is bool:
+    if parameter.kind is bool:
         parser.add_argument(name, dest=parameter.name, action="store_true", help=parameter.help)
         return
     limits = f" {parameter.minimum} to {parameter.maximum}." if parameter.maximum else ""
-    zone = " UTC, if it does not say otherwise." if parameter.type is datetime else ""
-    convert: Callable[[str], Any] = moment if parameter.type is datetime else parameter.type
+    zone = " UTC, if it does not say otherwise." if parameter.kind is datetime else ""
+    convert: Callable[[str], Any] = moment if parameter.kind is datetime else parameter.kind
     parser.add_argument(
         name,
         dest=parameter.name,
         required=parameter.required,
         help=f"{parameter.help}{limits}{zone}",
         choices=parameter.choices or None,
-        metavar="TIME" if parameter.type is datetime else None,
+        metavar="TIME" if parameter.kind is datetime else None,
         type=str if parameter.choices else convert,
     )
 
@@ -79,7 +79,7 @@ def add_parameter(parser: ArgumentParser, parameter: Parameter) -> None:
 def values_of(parameters: Sequence[Parameter], options: Options) -> dict[str, Any]:
     """Those that were given, as the flow takes them."""
     given = {one: options[one.name] for one in parameters if options[one.name] is not None}
-    return {one.name: one.type(value) if one.choices else value for one, value in given.items()}
+    return {one.name: one.kind(value) if one.choices else value for one, value in given.items()}
 
 
 def begun(job: BulkJob) -> tuple[dict[str, object], str]:

@@ -92,12 +92,9 @@ def test_all_parked_since_are_run_again_at_once(
     partner.receive()
     (parked,) = wait_for_deliveries(orders, "parked")
     outside.status = 201
-    page = console.open("Supervisor", "msh/bulkjob/")
+    page = console.open("Supervisor", f"msh/delivery/?since={since:%Y-%m-%dT%H:%M:%S}Z")
 
-    page.get_by_role("link", name="New bulk job").click()
-    page.get_by_label("Action").select_option("run-again")
-    page.get_by_label("Since").fill(since.strftime("%Y-%m-%dT%H:%M:%S"))
-    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("link", name="Run deliveries again").click()
     page.get_by_label("Reason").fill("their disk has room again")
     page.get_by_role("button", name="Run deliveries again (").click()
 

@@ -20,11 +20,11 @@ def test_a_worker_dies_in_the_middle_of_a_job(pair: PairFactory, msh: Machine) -
         one.suspend()
     msh.crash_file.write_text(CrashPoint.BULK_BEFORE_COMMIT)
 
-    counted = bulk_jobs.count(BulkAction.RESUME, since)
+    counted = bulk_jobs.rows_of(BulkAction.RESUME, since).count()
     job = bulk_jobs.start(
         BulkAction.RESUME,
         since,
-        bulk_jobs.seen(BulkAction.RESUME, since),
+        None,
         Actor("ann", "they are back"),
     )
 

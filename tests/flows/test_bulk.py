@@ -23,8 +23,7 @@ ANN = Actor("ann", "their network is back")
 
 
 def begin(since: datetime, confirmation: UUID) -> BulkJob:
-    agreed = bulk_jobs.seen(BulkAction.RESUME, since)
-    return bulk_jobs.start(BulkAction.RESUME, since, agreed, ANN, confirmation=confirmation)
+    return bulk_jobs.start(BulkAction.RESUME, since, None, ANN, confirmation=confirmation)
 
 
 @pytest.mark.django_db(transaction=True)

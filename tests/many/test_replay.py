@@ -24,7 +24,8 @@ from msh.models import (
 from msh.store.delivery import replays
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
-from tests.admin.conftest import address, url, use
+from tests.admin.conftest import url, use
+from tests.admin.incidents.bulk import confirm, preview_url
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
 from tests.delivery.pruning import age
@@ -49,8 +50,7 @@ def completed(count: int = 1, **values: object) -> list[Delivery]:
 def replay_all(**limits: object) -> BulkJob:
     since, action = EVER, "replay"
     chosen = {"consumer": Delivery.objects.earliest("pk").consumer_id, **limits}
-    seen = bulk_jobs.seen(action, since, **chosen)  # type: ignore[arg-type]
-    return bulk_jobs.start(action, since, seen, SUE, **chosen)  # type: ignore[arg-type]
+    return bulk_jobs.start(action, since, None, SUE, **chosen)  # type: ignore[arg-type]
 
 
 def test_a_replay_is_a_delivery_of_its_own_and_the_first_one_stays() -> None:
@@ -195,7 +195,7 @@ def test_what_is_replayed_keeps_its_payload_and_what_has_none_is_refused() -> No
 
 def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Client) -> None:
     first, _ = completed(2)
-    assert operator.get(address("replay", first)).status_code == 403
+    assert operator.get(preview_url("replay", first)).status_code == 403
     use(supervisor, "replay", first)
     bulk_jobs.run()
     replay = Delivery.objects.get(replay_of=first)
@@ -207,15 +207,14 @@ def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Clie
         in supervisor.get(url(Delivery, "change", first.pk)).content.decode()
     )
 
-    where = url(BulkJob, "changelist") + "new/"
     since = timezone.localtime(first.message.received_at).strftime("%Y-%m-%dT%H:%M:%S")
-    query = {"action": "replay", "since": since, "partner": first.message.link.partner.name}
-    assert "Select the consumer" in supervisor.get(where, query).content.decode()
-    query["consumer"] = str(first.consumer_id)
-    shown = supervisor.get(where, query)
-    assert shown.context["counted"] == 2
-    confirmed = {name: shown.context[name] for name in ("seen", "confirmation")}
-    job = supervisor.post(where, {**query, **confirmed, "reason": "restored"})
+    filters = {
+        "since": since,
+        "message__link__partner__id__exact": first.message.link.partner_id,
+        "consumer__id__exact": first.consumer_id,
+    }
+    assert supervisor.get(preview_url("replay", **filters)).context["counted"] == 2
+    job = confirm(supervisor, "replay", filters, reason="restored")
     assert job.status_code == 302
     bulk_jobs.run()
     assert Delivery.objects.filter(replay_of__isnull=False).count() == 3

@@ -1,6 +1,7 @@
 """Deliveries: list, with decisions on selected rows, and the page of one."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import cast
 
 from django import forms
@@ -16,13 +17,15 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
+from msh.admin.framework.bulk import BulkPage
 from msh.admin.framework.business_keys import messages_with_key
+from msh.admin.framework.filters import DateTimeFilter
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import Delivery
+from msh.models import BulkAction, Delivery, InboundMessage
 from msh.models.delivery import DeliveryQuerySet
 from msh.store.history import Actor
 
@@ -83,14 +86,25 @@ class BulkForm(forms.Form):
         self.order_fields(self.field_order)
 
 
+class ReceivedSinceFilter(DateTimeFilter):
+    title = "Received since"
+    parameter_name = "since"
+
+    def bounded(self, queryset: QuerySet[Delivery], at: datetime) -> QuerySet[Delivery]:
+        return queryset.filter(message__in=InboundMessage.objects.since(at).values("pk"))
+
+
 @admin.register(Delivery)
-class DeliveryAdmin(LargeTableAdmin[Delivery]):
+class DeliveryAdmin(BulkPage, LargeTableAdmin[Delivery]):
+    bulk = (BulkAction.RUN_AGAIN, BulkAction.REPLAY)
     list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("consumer", RelatedDropdownFilter),
         ("message__link__partner", RelatedDropdownFilter),
+        ReceivedSinceFilter,
     )
+    list_filter_submit = True
     search_fields = ("message__message_id", "external_id")
     search_help_text = "Complete MessageId, external id or business key"
     list_select_related = ("message__link__partner", "consumer")

@@ -66,7 +66,7 @@ def number_field(limits: Parameter, widget: forms.Widget | None = None) -> forms
 
 def _form_of(action: OperatorAction) -> type[ReasonForm]:
     """With the numbers that the action needs. Other parameters need a form that fits them."""
-    numbers = [one for one in action.parameters if one.label and one.type is int]
+    numbers = [one for one in action.parameters if one.label and one.kind is int]
     fields = {one.name: number_field(one) for one in numbers}
     return type("ActionForm", (ReasonForm,), fields) if fields else ReasonForm
 

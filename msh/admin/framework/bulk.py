@@ -1,8 +1,10 @@
-"""Who may begin which bulk job, and the address of its preview."""
+"""Who may begin which bulk job, and the way from a list to it: for the rows that the list shows by
+its own filters."""
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from unfold.admin import ModelAdmin
 
 from msh.flows.operations import actions, link_actions
 from msh.models import BulkAction
@@ -18,8 +20,28 @@ ROW_PERMISSIONS = {
 """The permissions that the action needs on one row."""
 
 
-def bulk_url(request: HttpRequest, action: BulkAction, **chosen: str) -> str:
-    """Of the preview of a job for these rows; empty if this user may not start it."""
-    if not request.user.has_perms((*START_PERMISSIONS, *ROW_PERMISSIONS[action])):
+def may_begin(request: HttpRequest, action: BulkAction) -> bool:
+    return request.user.has_perms((*START_PERMISSIONS, *ROW_PERMISSIONS[action]))
+
+
+def bulk_url(request: HttpRequest, action: BulkAction, **filters: str) -> str:
+    """Of the preview of a job for the rows that the list shows by these filters; empty if this user
+    may not start it."""
+    if not may_begin(request, action):
         return ""
-    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode({'action': action.value, **chosen})}"
+    return f"{reverse('admin:msh_bulkjob_new')}?{urlencode({'action': action.value, **filters})}"
+
+
+class BulkPage(ModelAdmin):
+    """A list on whose rows, as it is filtered, a bulk job can be begun."""
+
+    bulk: tuple[BulkAction, ...] = ()
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        filters = {name: value for name, value in request.GET.items() if value and name != "p"}
+        urls = {action.label: bulk_url(request, action, **filters) for action in self.bulk}
+        extra = {**(extra_context or {}), "bulk": {name: url for name, url in urls.items() if url}}
+        response: HttpResponse = super().changelist_view(request, extra)
+        return response

@@ -1,5 +1,6 @@
 """Bulk jobs: one action for many rows, with a preview, progress and a list of results."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.contrib import admin, messages
@@ -13,7 +14,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT, ActionDialog
-from msh.admin.framework.bulk import ROW_PERMISSIONS, START_PERMISSIONS
+from msh.admin.framework.bulk import START_PERMISSIONS, may_begin
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions
@@ -21,8 +22,11 @@ from msh.flows.operations.many import bulk_jobs
 from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
-from .bulk_choice import PERIODS, TRIED, ChoiceForm, ConfirmationForm, preview
+from .bulk_choice import LISTS, ConfirmationForm, all_of, chosen, filters_of, preview, ways
 from .bulk_outcome import outcome, results, with_suspended_again
+
+TRIED = "One of several is tried first"
+"""The reason, if none is typed."""
 
 
 class CancelJob(ActionDialog[BulkJob]):
@@ -74,59 +78,53 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
 
     def new(self, request: HttpRequest) -> HttpResponse:
         """GET shows a preview, POST starts the job."""
+        action = request.GET.get("action", "")
         if not request.user.has_perms(START_PERMISSIONS):
             raise PermissionDenied
-        if request.method == "POST":
-            return self._start(request)
-        return self._render_form(request, ChoiceForm(request.GET or None))
-
-    def _start(self, request: HttpRequest) -> HttpResponse:
-        form = ConfirmationForm(_with_reason(request.POST))
-        if not form.is_valid():
-            if "reason" in form.errors:
-                messages.error(request, "Not started: a reason is required.")
-            return self._render_form(request, ChoiceForm(request.POST))
-        cleaned = form.cleaned_data
-        _check_permitted(request, cleaned["action"])
-        seen, limits = cleaned["seen"], form.limits_of_all()
-        if "ticked" in request.POST or "one" in request.POST:  # each row has a box
-            field = "one" if "one" in request.POST else "keys"
-            only = [int(key) for key in request.POST.getlist(field) if key.isdecimal()]
-            limits, seen = {**form.limits(), "only": only}, bulk_jobs.digest_of(only)
-            if not only:
-                messages.error(request, "Not started: no row is selected.")
-                return self._render_form(request, ChoiceForm(request.POST))
-        actor = Actor(request.user.get_username(), cleaned["reason"])
-        try:
-            job = bulk_jobs.start(
-                cleaned["action"],
-                cleaned["since"],
-                seen,
-                actor,
-                confirmation=cleaned["confirmation"],
-                **limits,
-            )
-        except NotPossible as refused:
-            messages.error(request, str(refused))
-            return self._render_form(request, ChoiceForm(request.POST))
-        messages.success(request, f"{job.total} rows queued.")
-        return HttpResponseRedirect(markup.page_url(job))
-
-    def _render_form(self, request: HttpRequest, form: ChoiceForm) -> HttpResponse:
-        shown: dict[str, object] = {"counted": None}
-        if form.is_bound and form.is_valid():
-            _check_permitted(request, form.cleaned_data["action"])
-            shown = preview(form)
+        if action in LISTS and not may_begin(request, BulkAction(action)):
+            raise PermissionDenied
+        shown: Mapping[str, object] = {"ways": ways(request)}
+        if action in LISTS:
+            try:
+                rows = chosen(request, action)
+                if request.method == "POST" and (job := self._start(request, action, rows)):
+                    messages.success(request, f"{job.total} rows queued.")
+                    return HttpResponseRedirect(markup.page_url(job))
+                shown = preview(request, action, rows)
+            except NotPossible as refused:
+                messages.error(request, str(refused))
         context = {
             **self.admin_site.each_context(request),
             "title": "New bulk job",
             "opts": self.opts,
-            "form": form,
-            "periods": PERIODS,
             "reason_limit": REASON_LIMIT,
             **shown,
         }
         return TemplateResponse(request, "admin/msh/incidents/bulk_job_new.html", context)
+
+    def _start(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> BulkJob | None:
+        """None if nothing was started: the reason is said, and the preview is shown again."""
+        form = ConfirmationForm(_with_reason(request.POST))
+        if not form.is_valid():
+            messages.error(request, "Not started: a reason is required.")
+            return None
+        seen, wanted = form.cleaned_data["seen"], all_of(request, action, rows)
+        if "ticked" in request.POST or "one" in request.POST:  # each row has a box
+            field = "one" if "one" in request.POST else "keys"
+            keys = [int(key) for key in request.POST.getlist(field) if key.isdecimal()]
+            wanted, seen = bulk_jobs.only(action, rows, keys), bulk_jobs.digest_of(keys)
+            if not keys:
+                messages.error(request, "Not started: no row is selected.")
+                return None
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"])
+        about, confirmation = filters_of(request).urlencode(), form.cleaned_data["confirmation"]
+        try:
+            return bulk_jobs.start_with(
+                action, wanted, seen, actor, about, confirmation=confirmation
+            )
+        except NotPossible as refused:
+            messages.error(request, str(refused))
+            return None
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, object], *args: object, **kwargs: object
@@ -183,8 +181,3 @@ def _with_reason(sent: QueryDict) -> QueryDict:
     filled = sent.copy()
     filled["reason"] = TRIED
     return filled
-
-
-def _check_permitted(request: HttpRequest, action: str) -> None:
-    if not request.user.has_perms(ROW_PERMISSIONS[BulkAction(action)]):
-        raise PermissionDenied

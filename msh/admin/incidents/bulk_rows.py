@@ -15,6 +15,7 @@ from msh.admin.links.counters import with_queue
 from msh.flows.operations.many import stopped_messages
 from msh.flows.operations.many.bulk_jobs import OF_MESSAGES
 from msh.models import BulkAction, Delivery, MaintenanceWindow, OutboundLink, OutboundMessage
+from msh.protocol.lane import OPERATOR
 from msh.store.operations.bulk_jobs import with_cancelling
 from msh.store.operations.windows import open_windows, quiet_partners
 
@@ -36,7 +37,8 @@ def kept_back() -> Collection[int]:
     return {*cancelling, *quiet_partners(timezone.now())}
 
 
-def listed(action: str, found: Sequence[Any]) -> Sequence[Row]:
+def listed(action: str, found: Sequence[Any], *, spare_held: bool) -> Sequence[Row]:
+    """`spare_held`: partners that an operator has suspended are not ticked at first."""
     if action in OF_MESSAGES:
         left_out = stopped_messages.why_not_all(found) if action == BulkAction.SUBMIT_AGAIN else {}
         return [Row(row.pk, _message(row), left_out.get(row.pk, "")) for row in found]
@@ -50,7 +52,11 @@ def listed(action: str, found: Sequence[Any]) -> Sequence[Row]:
         Row(
             link.partner_id,
             _link(link),
-            _why_not(notices.get(link.pk, ()), windows.get(link.partner_id)),
+            _why_not(
+                notices.get(link.pk, ()),
+                windows.get(link.partner_id),
+                is_held=spare_held and link.suspended_for == OPERATOR,
+            ),
             link.queued,
         )
         for link in rows
@@ -69,9 +75,13 @@ def _windows() -> Mapping[int, MaintenanceWindow]:
     return {one.partner_id: one for one in open_windows() if one.window.keeps_quiet(now)}
 
 
-def _why_not(notices: Sequence[SafeString], window: MaintenanceWindow | None) -> str:
+def _why_not(
+    notices: Sequence[SafeString], window: MaintenanceWindow | None, *, is_held: bool
+) -> str:
     """`notices`: of what cancels its queue. `window`: the one of now."""
     reasons = [*notices]
+    if is_held and not window:
+        reasons.append(format_html("{}", "An operator suspended it on purpose."))
     if window:
         until = markup.time_of(window.ends_at)
         reasons.append(format_html("Maintenance until {}: end its window first.", until))

@@ -1,6 +1,7 @@
 """Links to partners: list, suspended ones first, and the page of one."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -15,6 +16,8 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
+from msh.admin.framework.bulk import BulkPage
+from msh.admin.framework.filters import DateTimeFilter, GivenFilter
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
@@ -24,7 +27,7 @@ from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
 from msh.flows.operations.inspection.why_not_landed import COPY_UNDER_WAY
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import Direction, OutboundLink, OutboundMessage
+from msh.models import BulkAction, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.reason import Reason
 from msh.store.operations.bulk_jobs import with_cancelling
@@ -36,7 +39,7 @@ from . import (
     outbound_actions,
     resynchronise,
 )
-from .advice import advice_on, cause_of_link, with_last_answer
+from .advice import advice_on, cause_name, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices
 from .counters import growth, with_places, with_queue
 from .link_view import sentence_of, state_of, variant_of, view_of
@@ -51,10 +54,31 @@ URGENCY = Case(
 )
 
 
+class SuspendedSinceFilter(DateTimeFilter):
+    title = "Suspended since"
+    parameter_name = "since"
+
+    def bounded(self, queryset: QuerySet[OutboundLink], at: datetime) -> QuerySet[OutboundLink]:
+        return queryset.filter(suspended_since__gte=at)
+
+
+class CauseFilter(GivenFilter):
+    """Suspended for one cause, as the dashboard groups them."""
+
+    title = "cause"
+    parameter_name = "cause"
+
+    def given(self, queryset: QuerySet[OutboundLink], value: str) -> QuerySet[OutboundLink]:
+        suspended = with_last_answer(OutboundLink.objects.suspended())
+        return queryset.filter(pk__in=[link.pk for link in suspended if cause_name(link) == value])
+
+
 @admin.register(OutboundLink)
-class OutboundLinkAdmin(ReadOnlyAdmin[OutboundLink]):
+class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
+    bulk = (BulkAction.RESUME,)
     list_display = ("partner", "doing", "blocking", "last_error", "queue")
-    list_filter = (("state", ChoicesDropdownFilter),)
+    list_filter = (("state", ChoicesDropdownFilter), SuspendedSinceFilter, CauseFilter)
+    list_filter_submit = True
     search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
     sortable_by = ()

@@ -15,7 +15,8 @@ from unfold.decorators import display
 from msh import wire
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
-from msh.admin.framework.bulk import bulk_url
+from msh.admin.framework.bulk import BulkPage, bulk_url, may_begin
+from msh.admin.framework.filters import GivenFilter
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
 from msh.flows.operations.change_flight import flight_of
@@ -23,6 +24,7 @@ from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.copies import has_it_twice
 from msh.flows.operations.inspection.why_not_sent import advised, explanation_of
 from msh.flows.operations.link_actions import RESUME
+from msh.flows.operations.many import stopped_messages
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
     SHOWN_STATES,
@@ -41,6 +43,7 @@ from . import flight_actions
 from .flight_actions import progress_of
 from .message import MessageAdmin
 from .message_actions import Cancel, Correct, SubmitAgain
+from .search import SEARCH_FILTERS
 
 SELECTED = 100
 """Messages that are selected in the list at most for a bulk job."""
@@ -49,8 +52,22 @@ ATTEMPTS = 100
 _SHOWN = dict(SHOWN_STATES)
 
 
+class IncidentFilter(GivenFilter):
+    """Failed for one incident."""
+
+    title = "incident"
+    parameter_name = "incident"
+
+    def given(self, queryset: QuerySet[OutboundMessage], value: str) -> QuerySet[OutboundMessage]:
+        if not value.isdecimal():
+            return queryset.none()
+        return stopped_messages.of(queryset, "", "", int(value))
+
+
 @admin.register(OutboundMessage)
-class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
+class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
+    bulk = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)
+    list_filter = (*SEARCH_FILTERS, IncidentFilter)
     direction = "outbound"
     list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
@@ -263,18 +280,18 @@ class OutboundMessageAdmin(MessageAdmin[OutboundMessage]):
         if len(keys) > SELECTED:
             messages.error(
                 request,
-                f"Select at most {SELECTED} messages. For more, begin a bulk job, by time, partner"
-                " or conversation.",
+                f"Select at most {SELECTED} messages. For more, filter the list and begin a bulk"
+                " job below it.",
             )
             return None
         chosen = ",".join(map(str, keys))
-        return HttpResponseRedirect(bulk_url(request, action, chosen=chosen))
+        return HttpResponseRedirect(bulk_url(request, action, id__in=chosen))
 
     def has_submit_again_permission(self, request: HttpRequest) -> bool:
-        return bool(bulk_url(request, BulkAction.SUBMIT_AGAIN))
+        return may_begin(request, BulkAction.SUBMIT_AGAIN)
 
     def has_resume_messages_permission(self, request: HttpRequest) -> bool:
-        return bool(bulk_url(request, BulkAction.RESUME_MESSAGES))
+        return may_begin(request, BulkAction.RESUME_MESSAGES)
 
 
 def _with_state(message: OutboundMessage | None) -> str:

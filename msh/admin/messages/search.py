@@ -1,31 +1,22 @@
 """Filters of the lists of messages. An index serves each of them (`MessageQuerySet`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from django import forms
-from django.contrib import messages
 from django.http import HttpRequest
-from django.utils import timezone
 from unfold.contrib.filters.admin import (
     AutocompleteSelectFilter,
     ChoicesDropdownFilter,
     TextFilter,
 )
-from unfold.widgets import UnfoldAdminTextInputWidget
 
-from msh.admin.framework.time_zone import aware
+from msh.admin.framework.filters import DateTimeFilter, no_rows
 from msh.models import SHOWN_STATES, InboundMessage, InboundState, OutboundMessage
 from msh.models.inbound import InboundMessageQuerySet
 from msh.models.outbound import OutboundMessageQuerySet
 
 Messages = OutboundMessageQuerySet | InboundMessageQuerySet
-
-
-def _no_rows(request: HttpRequest, queryset: Messages, why: str) -> Messages:
-    messages.error(request, f"No search performed: {why}")
-    return queryset.none()
 
 
 _STATES = {OutboundMessage: SHOWN_STATES, InboundMessage: InboundState.choices}
@@ -54,7 +45,7 @@ class PartnerFilter(AutocompleteSelectFilter):
     def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         key = self.value()
         if not key and (entered := super().value()):
-            return _no_rows(request, queryset, f"{entered} is not the id of a partner.")
+            return no_rows(request, queryset, f"{entered} is not the id of a partner.")
         return queryset.of_partner(int(key)) if key else queryset
 
 
@@ -76,52 +67,8 @@ class NumberFilter(TextFilter):
         if not value:
             return queryset
         if not (value.isascii() and value.isdecimal() and len(value) <= 9):
-            return _no_rows(request, queryset, f"{value} is not a SequenceNumber (1 to 999999999).")
+            return no_rows(request, queryset, f"{value} is not a SequenceNumber (1 to 999999999).")
         return queryset.numbered(int(value))
-
-
-_PATTERN = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?"
-_EXAMPLE = "Date and time, such as 2026-11-21 14:05"
-
-
-class DateTimeForm(forms.Form):
-    """A text of 24 hours: the browser's own field shows the hours of its own language."""
-
-    def __init__(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
-        super().__init__(data)
-        attrs = {"placeholder": "2026-11-21 14:05", "pattern": _PATTERN, "title": _EXAMPLE}
-        widget = UnfoldAdminTextInputWidget(attrs=attrs)
-        self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
-
-
-class DateTimeFilter(TextFilter):
-    """One limit of a period, in the time zone of the console."""
-
-    form_class = DateTimeForm
-
-    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
-        value = (self.value() or "").strip()
-        if not value:
-            return queryset
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            return _no_rows(
-                request, queryset, f"{value} is not a time (example: 2026-11-21 14:05)."
-            )
-        try:
-            return self.bounded(queryset, at if at.tzinfo else aware(at))
-        except ValueError as why:
-            return _no_rows(request, queryset, str(why))
-
-    def bounded(self, queryset: Messages, at: datetime) -> Messages:
-        raise NotImplementedError
-
-    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
-        name = self.parameter_name
-        zone = timezone.get_current_timezone_name()
-        label = f"{self.title} ({zone})"
-        yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
 
 
 class SinceFilter(DateTimeFilter):

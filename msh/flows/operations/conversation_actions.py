@@ -23,11 +23,10 @@ _LAST = number(
 _SEEN = Parameter(
     name="if_next_number",
     help="Precondition: this is its `next_number`.",
-    type=int,
+    kind=int,
     required=False,
     minimum=serial.FIRST,
     maximum=serial.LAST,
-    is_precondition=True,
 )
 
 

@@ -23,7 +23,6 @@ from msh.flows.operations.operator_action import (
     LinkAction,
     OperatorAction,
     Parameter,
-    SwitchAction,
     number,
 )
 from msh.models import Direction, InboundLink
@@ -72,7 +71,7 @@ CANCEL_QUEUE = OperatorAction(
             name="last",
             help="`last` of the queue that you have seen: what came later stays. Default: of the"
             " queue as it is now.",
-            type=int,
+            kind=int,
             required=False,
             minimum=1,
             maximum=2**63 - 1,
@@ -187,20 +186,20 @@ PLAN_MAINTENANCE = OperatorAction(
         Parameter(
             name="starts_at",
             help="When sending is suspended; default: now.",
-            type=datetime,
+            kind=datetime,
             required=False,
             option="from",
         ),
         Parameter(
             name="ends_at",
             help="When it resumes: at most 31 days later.",
-            type=datetime,
+            kind=datetime,
             option="until",
         ),
         Parameter(
             name="resume_suspended",
             help="At the end, also resume a link that was already suspended at the beginning.",
-            type=bool,
+            kind=bool,
             required=False,
         ),
     ),
@@ -317,16 +316,14 @@ SET_LAST_NUMBER_IN = _start(
 # The two switches of a partner
 
 
-def _switch(name: str, which: Switch, link: str, *, on: bool, **values: Any) -> SwitchAction:
+def _switch(name: str, which: Switch, link: str, *, on: bool, **values: Any) -> OperatorAction:
     done = f"{values['done']} already."
-    return SwitchAction(
+    return OperatorAction(
         name=name,
         permissions=(f"msh.view_{link}", "partners.switch_partner"),
         subject=LINK,
         flow=partial(change_link.switch, which=which, on=on),
         why_not=lambda row: done if getattr(row.partner, which.value) == on else "",
-        switch=which,
-        on=on,
         **values,
     )
 

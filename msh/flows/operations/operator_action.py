@@ -16,32 +16,27 @@ from msh.protocol.events import SenderEvent
 from msh.protocol.four_eyes import Verb
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import Switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What an operator says besides the reason. `name`: of the flow's parameter, and of the field
-    of the API. `help`: a sentence; `label`: of the field in a dialog. A number has `minimum` and
-    `maximum`.
-
-    One with `is_precondition` is what must be so still: whoever acts says what he has seen.
-    """
+    """What an operator says besides the reason, or a precondition: what he has seen, and must be so
+    still. `name`: of the flow's parameter, and of the field of the API. `help`: a sentence;
+    `label`: of the field in a dialog, if it has one. A number has `minimum` and `maximum`."""
 
     name: str
     help: str
     label: str = ""
-    type: type[str | int | bool | datetime | UUID | StrEnum] = str
+    kind: type[str | int | bool | datetime | UUID | StrEnum] = str
     required: bool = True
     minimum: int | None = None
     maximum: int | None = None
     option: str = ""
     """Of the command, if it is not the name."""
-    is_precondition: bool = False
 
     @property
     def choices(self) -> Sequence[str]:
-        return [one.value for one in self.type] if issubclass(self.type, StrEnum) else ()
+        return [one.value for one in self.kind] if issubclass(self.kind, StrEnum) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +146,11 @@ class LinkAction(OperatorAction):
     event: SenderEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchAction(OperatorAction):
-    """Turns one switch of a partner on or off."""
-
-    switch: Switch
-    on: bool
-
-
 # Parameters of several actions
 
 
 def number(name: str, help_text: str, label: str, first: int, last: int) -> Parameter:
-    return Parameter(name=name, help=help_text, label=label, type=int, minimum=first, maximum=last)
+    return Parameter(name=name, help=help_text, label=label, kind=int, minimum=first, maximum=last)
 
 
 LAST = number(
@@ -177,26 +164,23 @@ VERDICT = Parameter(
     name="verdict",
     help="If a copy may have been sent: did the partner receive it? unknown starts the numbers"
     " again at 1.",
-    label="Verdict",
-    type=Verdict,
+    kind=Verdict,
     required=False,
 )
 IF_MESSAGE = Parameter(
     name="if_message",
     help='Precondition: this message is in flight (`in_flight` of the link); "": none is.',
     required=False,
-    is_precondition=True,
 )
 IF_SUSPENDED_SINCE = Parameter(
     name="if_suspended_since",
     help="Precondition: the link is suspended since this time (`suspended_since`).",
-    type=datetime,
+    kind=datetime,
     required=False,
-    is_precondition=True,
 )
 CONFIRMATION = Parameter(
     name="confirmation",
     help="A UUID of yours: sent again, the answer is the job it has begun.",
-    type=UUID,
+    kind=UUID,
     required=False,
 )

@@ -66,7 +66,7 @@ class Command(MshCommand):
         """Raises NotPossible."""
         since, limits = options["since"] or EVER, self._limits(options)
         if options["dry_run"]:
-            count = bulk_jobs.count(BulkAction.REPLAY, since, **limits)
+            count = bulk_jobs.rows_of(BulkAction.REPLAY, since, **limits).count()
             return {"count": count}, f"{count} messages would be delivered again."
         return begun(bulk_jobs.start(BulkAction.REPLAY, since, None, actor_of(options), **limits))
 

@@ -73,7 +73,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
         reason="they move", planned_by="ann",
     )  # fmt: skip
     since = timezone.now() - timedelta(hours=1)
-    bulk_jobs.start("resume", since, bulk_jobs.seen("resume", since), Actor("ann", "they are back"))
+    bulk_jobs.start("resume", since, None, Actor("ann", "they are back"))
 
 
 def addresses() -> Iterator[tuple[str, ActionDialog[Any], str]]:

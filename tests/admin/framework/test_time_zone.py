@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.time_zone import LocalTimeField, aware
-from msh.models import ApiToken, BulkJob, Incident, OutboundLink, OutboundMessage, Preference
+from msh.models import ApiToken, Incident, OutboundLink, OutboundMessage, Preference
 from tests.admin.conftest import suspended_world, url
 from tests.api.test_access import made_in_console
 
@@ -112,21 +113,21 @@ def test_the_gap_and_the_hour_that_comes_twice_are_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 30, 60])
-def test_a_period_in_the_hour_that_comes_twice_is_confirmed(
+def test_a_list_is_limited_by_a_time_in_the_hour_that_comes_twice(
     supervisor: Client, message: OutboundMessage, settings: Any, first: int
 ) -> None:
     """Of minutes after 02:00, on the day on which 02:59 is followed by 02:00."""
     settings.MSH_TIME_ZONE = "Europe/Madrid"
     since = datetime(2025, 10, 26, 0, 0, tzinfo=UTC) + timedelta(minutes=first)
     OutboundLink.objects.update(suspended_since=since)
-    form = reverse("admin:msh_bulkjob_new")
-    shown = supervisor.get(form, {"action": "resume", "since": since.isoformat()}).context
-    sent = {name: shown[name] for name in ("since", "seen", "confirmation")}
+    where = reverse("admin:msh_outboundlink_changelist")
+    local = timezone.localtime(since, ZoneInfo("Europe/Madrid"))
 
-    supervisor.post(form, {"action": "resume", "reason": "back", **sent})
+    def shown(since: datetime) -> int:
+        page = supervisor.get(where, {"since": since.isoformat()})
+        return len(page.context["cl"].result_list)
 
-    job = BulkJob.objects.get()
-    assert (job.since, job.total) == (since, 1)
+    assert (shown(local), shown(local + timedelta(seconds=1))) == (1, 0)
 
 
 def test_times_in_the_detail_of_an_incident_are_in_the_zone_of_the_user(

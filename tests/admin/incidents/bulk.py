@@ -1,12 +1,12 @@
-"""The form of bulk jobs, filled in and confirmed."""
+"""The preview of a bulk job, confirmed."""
 
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from msh.flows.operations.many import bulk_jobs
 from msh.models import BulkAction
@@ -27,15 +27,35 @@ def written(at: datetime) -> str:
     return timezone.localtime(at).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def confirm(client: Client, action: str = "resume", **fields: Any) -> Any:
-    since = an_hour_ago().replace(microsecond=0)
-    data = {"action": action, "since": written(since), "seen": bulk_jobs.seen(action, since)}
-    return client.post(NEW, {**data, "confirmation": uuid4(), "reason": "back", **fields})
+def of_last_hour() -> dict[str, str]:
+    """The filter of the list of links."""
+    return {"since": written(an_hour_ago())}
+
+
+def preview_url(action: str, **filters: object) -> str:
+    return f"{NEW}?{urlencode({'action': action, **filters})}"
+
+
+def keys(page: Any) -> list[int]:
+    """Of the rows that a preview has."""
+    return [row.key for row in page.context["rows"]]
+
+
+def confirm(
+    client: Client, action: str = "resume", filters: dict[str, Any] | None = None, **fields: Any
+) -> Any:
+    """Send the preview of the rows of the last hour, or with these filters: all rows of it, or
+    those that `keys` names."""
+    where = preview_url(action, **(of_last_hour() if filters is None else filters))
+    page = client.get(where)
+    shown = page.context or {}
+    ticked = {"keys": keys(page), "ticked": "yes"} if shown.get("rows") else {}
+    seen = {name: shown.get(name) or "" for name in ("seen", "confirmation")}
+    return client.post(where, {**seen, **ticked, "reason": "back", **fields})
 
 
 def start() -> None:
-    since = an_hour_ago()
-    bulk_jobs.start(BulkAction.RESUME, since, bulk_jobs.seen(BulkAction.RESUME, since), ANN)
+    bulk_jobs.start(BulkAction.RESUME, an_hour_ago(), None, ANN)
 
 
 def states(worlds: list[World]) -> list[str]:

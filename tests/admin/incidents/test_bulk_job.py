@@ -25,13 +25,13 @@ from msh.store.history import Actor
 from tests.admin.conftest import client_of, messages_of, submit
 from tests.admin.incidents.bulk import (
     ANN,
-    NEW,
     RIGHTS,
-    an_hour_ago,
     confirm,
+    keys,
+    of_last_hour,
+    preview_url,
     start,
     states,
-    written,
 )
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
@@ -60,13 +60,14 @@ def test_partners_suspended_since_are_resumed_in_the_background(
 
 def test_form_sent_twice_starts_one_job(bulk_user: Client, suspended: list[World]) -> None:
     """As a double click sends it, or the back button when the worker was there already."""
-    query = {"action": "resume", "since": written(an_hour_ago())}
-    shown = bulk_user.get(NEW, query).context
-    once = {"confirmation": shown["confirmation"], "since": query["since"]}
+    where = preview_url("resume", **of_last_hour())
+    page = bulk_user.get(where)
+    shown = {name: page.context[name] for name in ("seen", "confirmation")}
+    once = {**shown, "ticked": "yes", "keys": keys(page), "reason": "back"}
 
-    first = confirm(bulk_user, **once)
+    first = bulk_user.post(where, once)
     bulk_jobs.run()
-    second = confirm(bulk_user, **once)
+    second = bulk_user.post(where, once)
 
     assert BulkJob.objects.count() == 1
     assert first["Location"] == second["Location"]
@@ -85,7 +86,7 @@ def test_parked_deliveries_are_run_again(bulk_user: Client) -> None:
             ended_at=timezone.now(),
         )
 
-    confirm(bulk_user, action="run-again")
+    confirm(bulk_user, "run-again", {})
     assert bulk_jobs.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
@@ -216,8 +217,7 @@ def test_job_needs_permission_for_jobs_and_for_one_row(
     client = client_of("otto", *(right for right in RIGHTS if right != missing))
 
     assert confirm(client).status_code == 403
-    query = {"action": "resume", "since": written(an_hour_ago())}
-    assert client.get(NEW, query).status_code == 403
+    assert client.get(preview_url("resume")).status_code == 403
     assert not BulkJob.objects.exists()
 
 
@@ -228,5 +228,5 @@ def test_without_a_csrf_token_or_a_reason_nothing_begins(
 
     assert confirm(strict).status_code == 403
     assert confirm(bulk_user, reason=" ").status_code == 200
-    assert confirm(bulk_user, since="yesterday").status_code == 200
+    assert confirm(bulk_user, filters={"no_such_filter": "1"}).status_code == 200
     assert not BulkJob.objects.exists()

@@ -1,8 +1,6 @@
 """What became of the rows of a job, a choice of them, and the way to it."""
 
 from datetime import timedelta
-from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -21,25 +19,15 @@ from msh.models import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
-from tests.admin.conftest import messages_of, waiting_world
+from tests.admin.conftest import messages_of, url, waiting_world
+from tests.admin.incidents.bulk import confirm, keys, preview_url
 from tests.admin.many import UNAUTHORIZED, suspended_partners
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
 
-NEW = reverse("admin:msh_bulkjob_new")
-BY_CAUSE = {"action": "resume", "cause": "retries_spent.credentials"}
-
-
-def keys(page: Any) -> list[int]:
-    return [row.key for row in page.context["rows"]]
-
-
-def start(client: Client, page: Any, chosen: list[int], query: dict[str, str]) -> Any:
-    shown = {name: page.context[name] for name in ("seen", "since")}
-    form = {**query, **shown, "confirmation": uuid4(), "reason": "new token", "ticked": "yes"}
-    return client.post(NEW, {**form, "keys": chosen})
+BY_CAUSE = {"cause": "retries_spent.credentials"}
 
 
 def test_a_group_of_the_dashboard_is_previewed(supervisor: Client) -> None:
@@ -50,15 +38,17 @@ def test_a_group_of_the_dashboard_is_previewed(supervisor: Client) -> None:
 
     assert supervisor.get(everybody).context["counted"] == 7
     assert supervisor.get(group.resume).context["counted"] == 4
-    assert sorted(keys(supervisor.get(NEW, BY_CAUSE))) == [one.partner_id for one in refused]
-    assert "The partner refuses our credentials" in supervisor.get(NEW, BY_CAUSE).content.decode()
+    page = supervisor.get(preview_url("resume", **BY_CAUSE))
+    assert sorted(keys(page)) == [one.partner_id for one in refused]
+    assert "The partner refuses our credentials" in page.content.decode()
+    listed = supervisor.get(url(OutboundLink, "changelist"), BY_CAUSE).context["cl"].result_list
+    assert {link.pk for link in listed} == {one.pk for one in refused}
 
 
 def test_only_the_chosen_rows_are_resumed(supervisor: Client) -> None:
     first, second, _ = suspended_partners(3, UNAUTHORIZED)
-    page = supervisor.get(NEW, BY_CAUSE)
 
-    start(supervisor, page, [first.partner_id, second.partner_id], BY_CAUSE)
+    confirm(supervisor, "resume", BY_CAUSE, keys=[first.partner_id, second.partner_id])
 
     items = BulkItem.objects.values_list("key", flat=True)
     assert sorted(items) == [first.partner_id, second.partner_id]
@@ -66,34 +56,28 @@ def test_only_the_chosen_rows_are_resumed(supervisor: Client) -> None:
 
 def test_nothing_chosen_starts_nothing(supervisor: Client) -> None:
     suspended_partners(1, UNAUTHORIZED)
-    page = supervisor.get(NEW, BY_CAUSE)
 
-    assert "no row is selected" in messages_of(start(supervisor, page, [], BY_CAUSE))
+    response = confirm(supervisor, "resume", BY_CAUSE, keys=[])
+
+    assert "no row is selected" in messages_of(response)
     assert not BulkJob.objects.exists()
 
 
 def test_a_choice_that_no_longer_matches_starts_nothing(supervisor: Client) -> None:
     (link,) = suspended_partners(1, UNAUTHORIZED)
-    page = supervisor.get(NEW, BY_CAUSE)
+    shown = supervisor.get(preview_url("resume", **BY_CAUSE)).context["confirmation"]
     links = OutboundLink.objects.filter(pk=link.pk)
     links.update(state="idle", in_flight=None, suspended_since=None)
 
-    assert "0 rows match now" in messages_of(start(supervisor, page, [link.partner_id], BY_CAUSE))
+    once = {"seen": "x", "confirmation": shown, "ticked": "yes", "keys": [link.partner_id]}
+    response = supervisor.post(preview_url("resume", **BY_CAUSE), {**once, "reason": "new token"})
 
-
-@pytest.mark.parametrize(("period", "counted"), [("3600", 1), ("86400", 2), ("0", 3)])
-def test_a_period_is_one_click(supervisor: Client, period: str, counted: int) -> None:
-    for hours in (0, 2, 48):
-        suspended_partners(1, since=timezone.now() - timedelta(hours=hours))
-
-    page = supervisor.get(NEW, {"action": "resume", "period": period})
-
-    assert page.context["counted"] == counted
+    assert "0 rows match now" in messages_of(response)
 
 
 def test_a_job_tells_what_became_of_its_rows(supervisor: Client) -> None:
     links = suspended_partners(3, UNAUTHORIZED)
-    start(supervisor, supervisor.get(NEW, BY_CAUSE), [one.partner_id for one in links], BY_CAUSE)
+    confirm(supervisor, "resume", BY_CAUSE)
     bulk_jobs.run()
     job = BulkJob.objects.get()
     up, again, _ = (OutboundLink.objects.filter(pk=one.pk) for one in links)
@@ -123,13 +107,13 @@ def test_a_job_tells_what_became_of_its_rows(supervisor: Client) -> None:
 
 
 def test_deliveries_that_stopped_again_are_told(supervisor: Client) -> None:
-    query, now = {"action": "run-again"}, timezone.now()
+    now = timezone.now()
     (message,) = receive(make_world())
-    delivery = Delivery.objects.create(
+    Delivery.objects.create(
         consumer=consumer(ConsumerKind.PULL), message=message, state="parked", attempt=1,
         started_at=now, ended_at=now,
     )  # fmt: skip
-    start(supervisor, supervisor.get(NEW, {**query, "period": "0"}), [delivery.pk], query)
+    confirm(supervisor, "run-again", {})
     bulk_jobs.run()
     page = reverse("admin:msh_bulkjob_change", args=[BulkJob.objects.get().pk])
     told = supervisor.get(page).content.decode()
@@ -146,7 +130,7 @@ def test_the_reason_of_an_operator_is_previewed_and_not_the_last_answer(
     world = waiting_world()
     change_link.suspend(world.there, Actor("bob", "they move"))
 
-    page = supervisor.get(NEW, {"action": "resume", "period": "0"}).content.decode()
+    page = supervisor.get(preview_url("resume")).content.decode()
 
     assert "bob: they move" in page
 
@@ -154,7 +138,7 @@ def test_the_reason_of_an_operator_is_previewed_and_not_the_last_answer(
 def test_whom_somebody_else_suspended_was_not_suspended_again(supervisor: Client) -> None:
     """An operator or a maintenance window; they are not up either."""
     links = suspended_partners(3, UNAUTHORIZED)
-    start(supervisor, supervisor.get(NEW, BY_CAUSE), [one.partner_id for one in links], BY_CAUSE)
+    confirm(supervisor, "resume", BY_CAUSE)
     bulk_jobs.run()
     job = BulkJob.objects.get()
     change_link.suspend(links[0].partner, Actor("bob", "they move"))

@@ -24,7 +24,7 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from tests.admin.conftest import address, client_of, messages_of, submit, url, use
-from tests.admin.incidents.bulk import NEW
+from tests.admin.incidents.bulk import NEW, confirm, preview_url
 from tests.admin.messages.test_flights import offered
 from tests.flows.flying import REFUSED, Sky, make_sky
 from tests.flows.world import World, make_world
@@ -212,16 +212,14 @@ def test_export_and_api_show_the_chain(supervisor: Client) -> None:
 
 
 # --- many ---------------------------------------------------------------------------------------
-def preview(client: Client, **chosen: Any) -> dict[str, Any]:
-    shown = client.get(NEW, {"action": "submit-again", **chosen})
+def preview(client: Client, **filters: Any) -> dict[str, Any]:
+    shown = client.get(preview_url("submit-again", **filters))
     assert shown.status_code == 200
-    return {name: shown.context[name] for name in ("rows", "seen", "confirmation", "gone")}
+    return {name: shown.context[name] for name in ("rows", "gone")}
 
 
-def run(client: Client, context: dict[str, Any], keys: list[int], **chosen: Any) -> BulkJob:
-    form = {"seen": context["seen"], "confirmation": str(context["confirmation"]), "ticked": "yes"}
-    data = {"action": "submit-again", **form, **chosen, "keys": keys, "reason": "all of them"}
-    response = client.post(NEW, data)
+def run(client: Client, keys: list[int], **filters: Any) -> BulkJob:
+    response = confirm(client, "submit-again", filters, keys=keys, reason="all of them")
     assert response.status_code == 302, response.content.decode()
     bulk_jobs.run()
     return BulkJob.objects.latest("pk")
@@ -240,7 +238,7 @@ def test_all_that_failed_for_an_incident_are_submitted_again(supervisor: Client)
     context = preview(supervisor, incident=incident.pk)
     assert jump.url.endswith(f"?action=submit-again&incident={incident.pk}")
     assert [row.key for row in context["rows"]] == [one.pk for one in some]
-    job = run(supervisor, context, [one.pk for one in some], incident=incident.pk)
+    job = run(supervisor, [one.pk for one in some], incident=incident.pk)
 
     assert (job.total, job.done) == (3, 3)
     assert OutboundMessage.objects.filter(corrects__in=some).count() == 3
@@ -255,7 +253,7 @@ def test_preview_warns_of_rows_with_copies_and_of_what_the_partner_has(superviso
     sky.answer(late)
 
     chosen = ",".join(str(one.pk) for one in (first, second, third, plain, late))
-    context = preview(supervisor, chosen=chosen)
+    context = preview(supervisor, id__in=chosen)
 
     why = {row.key: row.why_not for row in context["rows"]}
     assert set(why) == {second.pk, third.pk, plain.pk}
@@ -265,7 +263,7 @@ def test_preview_warns_of_rows_with_copies_and_of_what_the_partner_has(superviso
     gone = context["gone"]
     assert [text.split(":")[0] for text in gone] == [first.message_id, late.message_id]
     assert all("acknowledged it meanwhile" in text for text in gone)
-    job = run(supervisor, context, [second.pk, plain.pk], chosen=chosen)
+    job = run(supervisor, [second.pk, plain.pk], id__in=chosen)
     assert (job.done, job.refused) == (1, 1)  # a copy is never submitted of what has one
 
 
@@ -275,9 +273,9 @@ def test_a_job_for_all_leaves_those_out(supervisor: Client) -> None:
     plain = failed(sky)
     sky.answer(first)
     stops = failed(make_sky(ordered=True), conversation_id="c1")
-    left = bulk_jobs.first(BulkAction.SUBMIT_AGAIN, EVER, 10, spare_copied=True)
+    left = list(bulk_jobs.rows_of(BulkAction.SUBMIT_AGAIN, EVER, spare_copied=True))
     assert left == [plain]
-    assert bulk_jobs.first(BulkAction.RESUME_MESSAGES, EVER, 10) == [stops]
+    assert list(bulk_jobs.rows_of(BulkAction.RESUME_MESSAGES)) == [stops]
 
 
 def test_selected_messages_of_the_list_go_to_the_preview(
@@ -287,7 +285,7 @@ def test_selected_messages_of_the_list_go_to_the_preview(
     listed = url(OutboundMessage, "changelist")
     data = {"action": "submit_again", "_selected_action": [message.pk]}
     response = supervisor.post(listed, data)
-    assert response["Location"] == f"{NEW}?action=submit-again&chosen={message.pk}"
+    assert response["Location"] == f"{NEW}?action=submit-again&id__in={message.pk}"
     assert "Submit again" not in operator.get(listed).content.decode()
 
 
@@ -296,7 +294,7 @@ def test_held_messages_of_a_partner_are_resumed_together(supervisor: Client) -> 
     held = [sky.submit(), sky.submit(), other.submit()]
     for one in held:
         use(supervisor, "suspend", one)
-    shown = supervisor.get(NEW, {"action": "resume-messages", "partner": sky.partner.name})
+    shown = supervisor.get(preview_url("resume-messages", link__partner__id__exact=sky.partner.pk))
     assert [row.key for row in shown.context["rows"]] == [one.pk for one in held[:2]]
     bulk_jobs.start(BulkAction.RESUME_MESSAGES, EVER, None, SUE, partner=sky.partner.name)
     bulk_jobs.run()

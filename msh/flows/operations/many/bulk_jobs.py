@@ -36,7 +36,6 @@ from msh.models import (
     place_of,
 )
 from msh.protocol.kinds import DeliveryState
-from msh.protocol.lane import OPERATOR
 from msh.store import capacity
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import (
@@ -76,14 +75,10 @@ class Choice:
 
 
 class Limits(TypedDict, total=False):
-    """`spare_held`: but for partners that an operator suspended on purpose. `only`: these keys;
-    `but_for`: not these. `consumer`: replays to this consumer. `partner`: messages from or to this
-    one; `conversation`: of this ConversationId; `incident`: that failed for it. `spare_copied`: but
-    for messages that a job for many leaves out (`stopped_messages.without_copies`)."""
+    """`consumer`: replays to this consumer. `partner`: messages from or to this one;
+    `conversation`: of this ConversationId; `incident`: that failed for it. `spare_copied`: but for
+    messages that a job for many leaves out (`stopped_messages.without_copies`)."""
 
-    spare_held: bool
-    only: Collection[int] | None
-    but_for: Collection[int]
     consumer: int | None
     partner: str
     conversation: str
@@ -91,23 +86,20 @@ class Limits(TypedDict, total=False):
     spare_copied: bool
 
 
-def _rows(action: str, since: datetime, **limits: Unpack[Limits]) -> QuerySet[Any]:
-    choice = CHOICES[action]
-    rows = choice.rows(since)
-    only = limits.get("only")
-    if only is not None:
-        rows = rows.filter(**{f"{choice.key}__in": only})
-    if but_for := limits.get("but_for"):
-        rows = rows.exclude(**{f"{choice.key}__in": but_for})
+def rows_of(action: str, since: datetime = EVER, **limits: Unpack[Limits]) -> QuerySet[Any]:
+    """Those to which the action can be done now."""
+    rows = CHOICES[action].rows(since)
     if action == BulkAction.REPLAY:
         return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))
     if action in OF_MESSAGES:
         about = limits.get("partner", ""), limits.get("conversation", ""), limits.get("incident")
         found = stopped_messages.of(rows, *about)
         return stopped_messages.without_copies(found) if limits.get("spare_copied") else found
-    if limits.get("spare_held") and action == BulkAction.RESUME:
-        return rows.exclude(suspended_for=OPERATOR)
     return rows
+
+
+def only(action: str, rows: QuerySet[Any], keys: Collection[int]) -> QuerySet[Any]:
+    return rows.filter(**{f"{CHOICES[action].key}__in": keys})
 
 
 def _suspended(since: datetime) -> QuerySet[OutboundLink]:
@@ -164,27 +156,9 @@ OF_MESSAGES = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)
 """Actions on messages that stand still."""
 
 
-def count(action: str, since: datetime, **limits: Unpack[Limits]) -> int:
-    return _rows(action, since, **limits).count()
-
-
-def seen(
-    action: str,
-    since: datetime,
-    **limits: Unpack[Limits],
-) -> str:
+def seen(action: str, rows: QuerySet[Any]) -> str:
     """Stands for these very rows: a job begins only if they are still the same."""
-    rows = _rows(action, since, **limits)
     return digest_of(rows.values_list(CHOICES[action].key, flat=True)[: LIMIT + 1])
-
-
-def first(
-    action: str,
-    since: datetime,
-    limit: int,
-    **limits: Unpack[Limits],
-) -> list[Any]:
-    return list(_rows(action, since, **limits)[:limit])
 
 
 def start(
@@ -196,14 +170,32 @@ def start(
     confirmation: UUID | None = None,
     **limits: Unpack[Limits],
 ) -> BulkJob:
-    """Choose the rows and begin. What comes later is not in it.
+    """Begin with the rows since a time; otherwise as `start_with`."""
+    rows = rows_of(action, since, **limits)
+    about = _about(**limits)
+    return start_with(action, rows, agreed, actor, about, since=since, confirmation=confirmation)
+
+
+def start_with(
+    action: str,
+    rows: QuerySet[Any],
+    agreed: str | None,
+    actor: Actor,
+    about: str,
+    *,
+    since: datetime = EVER,
+    confirmation: UUID | None = None,
+) -> BulkJob:
+    """Begin with these rows, of `rows_of`. What comes later is not in it.
 
     `agreed` is what `seen` said to the operator, or `digest_of` the keys that he has chosen; None:
     whatever the rows are now. Raises NotPossible if they are others.
-    A `confirmation` that comes again, such as by a double click, gets the job that it has started.
+
+    A `confirmation` that comes again, such as by a double click, gets the job that it has started;
+    with another `about` or `since`, what the rows were chosen by, it is refused.
     """
-    job = new_job(action, actor, confirmation, _about(**limits), since)
-    return begin_once(job, lambda job: _start(job, agreed, **limits))
+    job = new_job(action, actor, confirmation, about, since)
+    return begin_once(job, lambda job: _start(job, rows, agreed))
 
 
 def start_chosen(job: BulkJob, rows: Sequence[tuple[int, str]]) -> BulkJob:
@@ -231,10 +223,10 @@ def _about(**limits: Unpack[Limits]) -> str:
     return " ".join(f"{name}:{value}" for name, value in parts.items() if value)
 
 
-def _start(job: BulkJob, agreed: str | None, **limits: Unpack[Limits]) -> BulkJob:
+def _start(job: BulkJob, chosen: QuerySet[Any], agreed: str | None) -> BulkJob:
     choice = CHOICES[job.action]
     with transaction.atomic():
-        found = _rows(job.action, job.since, **limits).values_list(choice.key, choice.label)
+        found = chosen.values_list(choice.key, choice.label)
         rows = list(found[: LIMIT + 1])
         if len(rows) > LIMIT:
             raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")

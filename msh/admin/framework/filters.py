@@ -1,0 +1,77 @@
+"""Filters of lists: a limit of time, and what only an address names."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.contrib.filters.admin import DropdownFilter, TextFilter
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from .time_zone import aware
+
+
+def no_rows(request: HttpRequest, queryset: QuerySet[Any], why: str) -> QuerySet[Any]:
+    messages.error(request, f"No search performed: {why}")
+    return queryset.none()
+
+
+_PATTERN = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?"
+_EXAMPLE = "Date and time, such as 2026-11-21 14:05"
+
+
+class DateTimeForm(forms.Form):
+    """A text of 24 hours: the browser's own field shows the hours of its own language."""
+
+    def __init__(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
+        super().__init__(data)
+        attrs = {"placeholder": "2026-11-21 14:05", "pattern": _PATTERN, "title": _EXAMPLE}
+        widget = UnfoldAdminTextInputWidget(attrs=attrs)
+        self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
+
+
+class DateTimeFilter(TextFilter):
+    """One limit of a period, in the time zone of the console."""
+
+    form_class = DateTimeForm
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        value = (self.value() or "").strip()
+        if not value:
+            return queryset
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return no_rows(request, queryset, f"{value} is not a time (example: 2026-11-21 14:05).")
+        try:
+            return self.bounded(queryset, at if at.tzinfo else aware(at))
+        except ValueError as why:
+            return no_rows(request, queryset, str(why))
+
+    def bounded(self, queryset: Any, at: datetime) -> Any:
+        raise NotImplementedError
+
+    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
+        name = self.parameter_name
+        zone = timezone.get_current_timezone_name()
+        label = f"{self.title} ({zone})"
+        yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
+
+
+class GivenFilter(DropdownFilter):
+    """Shown only where the address has it: a page leads to these rows."""
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        given = request.GET.get(str(self.parameter_name), "")
+        return [(given, given)] if given else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return self.given(queryset, value) if value else queryset
+
+    def given(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        raise NotImplementedError

@@ -1,6 +1,6 @@
 """What the pages of conversations in order share, in both directions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -10,11 +10,18 @@ from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.pages import LargeTableAdmin
+from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.ways import words_of
 from msh.flows.operations.operator_action import OperatorAction
-from msh.models import InboundConversation, InboundMessage, Incident, OutboundConversation
+from msh.models import (
+    InboundConversation,
+    InboundLink,
+    InboundMessage,
+    Incident,
+    OutboundConversation,
+    OutboundLink,
+)
 from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
 
@@ -100,15 +107,34 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         return self.sentence(row)
 
 
-def list_numbers(first: Sequence[int | None], count: int) -> str:
-    """The first of `count` numbers, and how many more there are."""
-    shown = ", ".join(str(one) for one in first[:FIRST_ROWS])
-    return f"{shown} and {count - FIRST_ROWS} more" if count > FIRST_ROWS else shown
+def waiting_table(
+    link: OutboundLink | InboundLink,
+    rows: QuerySet[Any],
+    title: str,
+    headers: Sequence[str],
+    cells: Callable[[Any], Sequence[object]],
+) -> list[Table]:
+    """The conversations of a link that wait, on its page. None if there is none and no agreement
+    is ordered."""
+    shown = [
+        (markup.link_to(one), markup.link_to(one.agreement, one.agreement.tpa_id), *cells(one))
+        for one in rows.filter(link=link).select_related("agreement")[:FIRST_ROWS]
+    ]
+    if not shown and not is_ordered(link.partner):
+        return []
+    more = markup.list_url(rows.model, link__partner__id__exact=link.partner_id)
+    return [Table(title, ("ConversationId", "TPAId", *headers), shown, "None.", more)]
 
 
 def is_ordered(partner: Partner) -> bool:
     """Of agreements that were read with the partner, if they were."""
     return any(agreement.ordered for agreement in partner.agreements.all())
+
+
+def list_numbers(first: Sequence[int | None], count: int) -> str:
+    """The first of `count` numbers, and how many more there are."""
+    shown = ", ".join(str(one) for one in first[:FIRST_ROWS])
+    return f"{shown} and {count - FIRST_ROWS} more" if count > FIRST_ROWS else shown
 
 
 def link_to_conversation_of(partner_id: int, message_id: str) -> str:

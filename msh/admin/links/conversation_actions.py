@@ -1,6 +1,6 @@
 """Actions on conversations in order: start, restart, deliver past what lacks, or give up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from django.utils import timezone
@@ -23,6 +23,9 @@ AnyConversation = TypeVar("AnyConversation", InboundConversation, OutboundConver
 class ConversationDialog(ActionDialog[AnyConversation]):
     def version(self, row: AnyConversation) -> str:
         return f"next number {row.next_number}"
+
+    def preconditions(self, row: AnyConversation) -> Mapping[str, object]:
+        return {"if_next_number": row.next_number or serial.FIRST}
 
 
 # --- sent in order --------------------------------------------------------------------------------

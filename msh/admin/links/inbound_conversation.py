@@ -1,5 +1,6 @@
 """Conversations that we deliver in order: the number that is missing, and what is held."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -27,7 +28,7 @@ from msh.models import (
 from msh.protocol.kinds import IncidentKind
 
 from . import conversation_actions
-from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered, list_numbers
+from .conversation import FIRST_ROWS, ConversationAdmin, list_numbers, waiting_table
 from .conversation_actions import count_of, value_of
 
 PLACE = Coalesce("turn", "id")
@@ -119,31 +120,13 @@ def call_of(row: InboundConversation) -> str:
 
 
 def incomplete_conversations(link: InboundLink) -> list[Table]:
-    """None if there is none and no agreement is ordered."""
-    waiting = InboundConversation.objects.waiting().filter(link=link).select_related("agreement")
-    rows = [
-        (
-            markup.link_to(one),
-            markup.link_to(one.agreement, one.agreement.tpa_id),
-            value_of(one).lacks,
-            len(one.held_numbers),
-            markup.time_and_age(one.held_since) if one.held_since else markup.DASH,
-            call_of(one),
-        )
-        for one in with_held(waiting)[:FIRST_ROWS]
-    ]
-    if not rows and not is_ordered(link.partner):
-        return []
-    headers = (
-        "ConversationId",
-        "TPAId",
-        "Missing number",
-        "Held",
-        "Oldest held",
-        "Incident",
-    )
-    more = markup.list_url(InboundConversation, link__partner__id__exact=link.partner_id)
-    return [Table("Conversations with a missing message", headers, rows, "None.", more)]
+    def cells(one: Any) -> Sequence[object]:
+        oldest = markup.time_and_age(one.held_since) if one.held_since else markup.DASH
+        return value_of(one).lacks, len(one.held_numbers), oldest, call_of(one)
+
+    rows = with_held(InboundConversation.objects.waiting())
+    headers = ("Missing number", "Held", "Oldest held", "Incident")
+    return waiting_table(link, rows, "Conversations with a missing message", headers, cells)
 
 
 def _in_order(row: InboundConversation) -> QuerySet[InboundMessage]:

@@ -1,6 +1,6 @@
 """Conversations that are sent in order, and what stops them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -33,7 +33,7 @@ from msh.protocol.flight.numbering import NumberingState
 from msh.protocol.kinds import IncidentKind
 
 from . import conversation_actions
-from .conversation import FIRST_ROWS, ConversationAdmin, is_ordered, list_numbers
+from .conversation import FIRST_ROWS, ConversationAdmin, list_numbers, waiting_table
 
 COUNTED = 100
 """Messages behind a stopped one that are counted."""
@@ -138,27 +138,17 @@ def stopped_by(row: OutboundConversation) -> str:
 
 
 def stopped_conversations(link: OutboundLink) -> list[Table]:
-    """None if there is none and no agreement is ordered."""
     behind = Flight.objects.filter(ordered_in=OuterRef("pk"), waits_turn=True).order_by("message")
-    stopped: Any = OutboundConversation.objects.waiting().filter(link=link)
-    stopped = stopped.select_related("agreement").annotate(
-        behind=ArraySubquery(behind.values("pk")[: COUNTED + 1])
-    )
-    rows = [
-        (
-            markup.link_to(one),
-            markup.link_to(one.agreement, one.agreement.tpa_id),
-            stopped_by(one),
-            one.next_number,
-            len(one.behind) if len(one.behind) <= COUNTED else f"more than {COUNTED}",
-        )
-        for one in stopped[:FIRST_ROWS]
-    ]
-    if not rows and not is_ordered(link.partner):
-        return []
-    headers = ("ConversationId", "TPAId", "Stopped by", "Next number", "Messages behind it")
-    more = markup.list_url(OutboundConversation, link__partner__id__exact=link.partner_id)
-    return [Table("Stopped conversations", headers, rows, "None.", more)]
+    counted = ArraySubquery(behind.values("pk")[: COUNTED + 1])
+    stopped: Any = OutboundConversation.objects.waiting()
+
+    def cells(one: Any) -> Sequence[object]:
+        waits = len(one.behind) if len(one.behind) <= COUNTED else f"more than {COUNTED}"
+        return stopped_by(one), one.next_number, waits
+
+    headers = ("Stopped by", "Next number", "Messages behind it")
+    rows = stopped.annotate(behind=counted)
+    return waiting_table(link, rows, "Stopped conversations", headers, cells)
 
 
 def _messages(row: OutboundConversation) -> Any:

@@ -229,7 +229,7 @@ def _start(job: BulkJob, chosen: QuerySet[Any], agreed: str | None) -> BulkJob:
         found = chosen.values_list(choice.key, choice.label)
         rows = list(found[: LIMIT + 1])
         if len(rows) > LIMIT:
-            raise NotPossible(f"More than {LIMIT} rows match. Choose a later time.")
+            raise NotPossible(f"More than {LIMIT} rows match: narrow the filters or the time.")
         if not rows and agreed in (None, digest_of(())):
             raise NotPossible("Nothing was begun: no row matches.")
         if agreed not in (None, digest_of(key for key, _ in rows)):

@@ -38,7 +38,7 @@ class ListView(ApiView):
     def get(self, request: Request) -> Response:
         require_permissions(request, self.permission)
         query = validated_query(request, self.query)
-        return Response(page(self.narrow(self.rows.all(), query), self.columns, query))
+        return Response(page(type(self).narrow(self.rows.all(), query), self.columns, query))
 
 
 def list_view(

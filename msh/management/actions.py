@@ -64,7 +64,7 @@ def add_parameter(parser: ArgumentParser, parameter: Parameter) -> None:
         return
     limits = f" {parameter.minimum} to {parameter.maximum}." if parameter.maximum else ""
     zone = " UTC, if it does not say otherwise." if parameter.kind is datetime else ""
-    convert: Callable[[str], Any] = moment if parameter.kind is datetime else parameter.kind
+    convert: Any = moment if parameter.kind is datetime else parameter.kind
     parser.add_argument(
         name,
         dest=parameter.name,
@@ -78,8 +78,12 @@ def add_parameter(parser: ArgumentParser, parameter: Parameter) -> None:
 
 def values_of(parameters: Sequence[Parameter], options: Options) -> dict[str, Any]:
     """Those that were given, as the flow takes them."""
-    given = {one: options[one.name] for one in parameters if options[one.name] is not None}
-    return {one.name: one.kind(value) if one.choices else value for one, value in given.items()}
+    given: dict[str, Any] = {}
+    for one in parameters:
+        if (value := options[one.name]) is not None:
+            convert: Any = one.kind if one.choices else lambda same: same
+            given[one.name] = convert(value)
+    return given
 
 
 def begun(job: BulkJob) -> tuple[dict[str, object], str]:

@@ -50,4 +50,9 @@ class Assign(AssignToMe):
         )
 
 
-ACTIONS = (Resolve(), AssignToMe(), Assign(), ActionDialog(actions.NOTE, "edit_note"))
+ACTIONS: tuple[ActionDialog[Incident], ...] = (
+    Resolve(),
+    AssignToMe(),
+    Assign(),
+    ActionDialog(actions.NOTE, "edit_note"),
+)

@@ -93,7 +93,7 @@ TAKE_BACK_REFUSAL = OperatorAction(
     permissions=("msh.view_signal", "msh.take_back_refusal_signal"),
     subject=REFUSAL,
     flow=refusals.take_back,
-    facts=lambda said, *_: {"refused": said},
+    facts=lambda said, _, __: {"refused": said},
     why_not=lambda row: "" if row.is_kept_refusal else "no refusal of this message is kept.",
 )
 
@@ -252,7 +252,7 @@ ASSIGN = OperatorAction(
     permissions=_ASSIGN,
     flow=change_incident.assign,
     parameters=(Parameter(name="to", help="Name of the user; empty: nobody.", required=False),),
-    facts=lambda *given: {"to": given[-1]["to"] or "nobody"},
+    facts=lambda _, __, given: {"to": given["to"] or "nobody"},
     why_not=_resolved,
 )
 NOTE = OperatorAction(

@@ -235,7 +235,7 @@ ALLOW_RESET = OperatorAction(
     permissions=("msh.view_inboundlink", "msh.allow_reset_inboundlink"),
     subject=LINK,
     flow=change_inbound_link.allow_reset,
-    facts=lambda *_: {"reset_allowed": True},
+    facts=lambda _, __, ___: {"reset_allowed": True},
     why_not=_why_no_reset,
     of_numbers=True,
 )

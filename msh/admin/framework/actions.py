@@ -11,12 +11,12 @@ These are not the `actions` of Django's ModelAdmin, which act on the selected ro
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -181,6 +181,8 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
     """A page whose row has actions. It offers those that are possible and permitted."""
 
     operator_actions: Sequence[ActionDialog[Row]] = ()
+    acted_on: QuerySet[Any] | None = None
+    """Rows as an action needs them, where `get_queryset` counts what only pages show."""
 
     def get_urls(self) -> list[URLPattern]:
         dialogs = [
@@ -242,20 +244,31 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
     ) -> HttpResponse:
         if not action.is_permitted(request):
             raise PermissionDenied
-        row = self.get_object(request, object_id)
-        if row is None:
-            raise Http404(f"The {self.opts.verbose_name} {object_id} does not exist.")
         if request.method != "POST":
-            return self._show(action, request, row, None)
+            return self._show(action, request, self._found(request, object_id), None)
+        row = self._found(request, object_id, self.acted_on)
         form = action.fit(action.form(request.POST, request.FILES), row)
         second_person.offer_alone(form, action.action, request)
         if not form.is_valid():
-            return self._show(action, request, row, form)
+            return self._show(action, request, self._found(request, object_id), form)
         if form.cleaned_data["version"] != action.version(row):
+            row = self._found(request, object_id)
             messages.error(request, f"Nothing was done: {action.conflict(row)}")
             return self._show(action, request, row, None, form.cleaned_data["reason"])
         _act(action, request, row, form)
         return HttpResponseRedirect(markup.page_url(row))
+
+    def _found(
+        self, request: HttpRequest, object_id: str, rows: QuerySet[Any] | None = None
+    ) -> Row:
+        """Raises Http404."""
+        if rows is not None and object_id.isdecimal():
+            row = rows.filter(pk=object_id).first()
+        else:
+            row = self.get_object(request, object_id)
+        if row is None:
+            raise Http404(f"The {self.opts.verbose_name} {object_id} does not exist.")
+        return cast("Row", row)
 
     def _show(
         self,

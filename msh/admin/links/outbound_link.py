@@ -90,6 +90,7 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
         *outbound_actions.PLAIN,
         maintenance.PLAN,
     )
+    acted_on = OutboundLink.objects.select_related("partner", "in_flight__agreement")
     change_form_outer_before_template = "admin/msh/links/outbound_headline.html"
     change_form_outer_after_template = None
 

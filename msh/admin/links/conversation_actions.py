@@ -1,82 +1,48 @@
 """Actions on conversations in order: start, restart, deliver past what lacks, or give up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from django.utils import timezone
 
 from msh.admin.framework.actions import ActionDialog
 from msh.flows.operations import conversation_actions
-from msh.flows.operations.change_conversation import why_not_numbered
-from msh.flows.operations.operator_action import OperatorAction
+from msh.flows.operations.change_conversation import HoleChange
 from msh.models import InboundConversation, OutboundConversation
 from msh.protocol import effects as do
 from msh.protocol.errors import IllegalTransition
-from msh.protocol.flight import conversation, serial
+from msh.protocol.flight import serial
 from msh.protocol.flight.conversation import Conversation, Outcome
-from msh.protocol.flight.numbering import ConversationRestarted, LastNumberSet, NumberingEvent
-from msh.store.flights.conversations import count_outstanding
 
 AnyConversation = TypeVar("AnyConversation", InboundConversation, OutboundConversation)
 
 
 class ConversationDialog(ActionDialog[AnyConversation]):
     def version(self, row: AnyConversation) -> str:
-        return f"next number {row.next_number}"
+        return f"{getattr(row, 'state', '')}, next number {row.next_number}"
 
     def preconditions(self, row: AnyConversation) -> Mapping[str, object]:
         return {"if_next_number": row.next_number or serial.FIRST}
-
-
-# --- sent in order --------------------------------------------------------------------------------
-
-
-class NumberingDialog(ConversationDialog[OutboundConversation]):
-    """One event of the numbering; its table says in which states it is possible."""
-
-    def __init__(
-        self, action: OperatorAction, icon: str, event: Callable[[int], NumberingEvent]
-    ) -> None:
-        super().__init__(action, icon)
-        self.event = event
-
-    def why_not(self, row: OutboundConversation) -> str:
-        why = why_not_numbered(row, self.event(count_outstanding(row.pk)))
-        return f"{why}." if why else ""
-
-    def version(self, row: OutboundConversation) -> str:
-        return f"{row.state}, next number {row.next_number}"
-
-
-class StartOrderOut(NumberingDialog):
-    def why_not(self, row: OutboundConversation) -> str:
-        return _unless_ordered(row) or super().why_not(row)
-
-
-# --- received in order ----------------------------------------------------------------------------
 
 
 class HoleDialog(ConversationDialog[InboundConversation]):
     """What is done about a missing number; the pure step says whether it is possible. Rows are
     annotated with what is held."""
 
-    def __init__(
-        self, action: OperatorAction, icon: str, step: Callable[[Conversation], Outcome]
-    ) -> None:
-        super().__init__(action, icon)
-        self.step = step
+    def step(self, row: InboundConversation) -> Outcome:
+        change: HoleChange = self.action.flow
+        return change.step(value_of(row), 0, timezone.now())
 
     def why_not(self, row: InboundConversation) -> str:
         try:
-            self.step(value_of(row))
+            self.step(row)
         except IllegalTransition as refused:
             return f"{refused.state}."
         return ""
 
     def consequence(self, row: InboundConversation) -> str:
-        before = value_of(row)
-        after, effects = self.step(before)
-        return " ".join([super().consequence(row), *_changes(before, after, effects)])
+        changes = _changes(value_of(row), *self.step(row))
+        return " ".join([super().consequence(row), *changes])
 
     def version(self, row: InboundConversation) -> str:
         value = value_of(row)
@@ -85,11 +51,6 @@ class HoleDialog(ConversationDialog[InboundConversation]):
 
 class DropHeld(HoleDialog):
     is_dangerous = True
-
-
-class StartOrderIn(ConversationDialog[InboundConversation]):
-    def why_not(self, row: InboundConversation) -> str:
-        return _unless_ordered(row)
 
 
 def value_of(row: Any) -> Conversation:
@@ -118,31 +79,13 @@ def _changes(
     return said
 
 
-def _unless_ordered(row: OutboundConversation | InboundConversation) -> str:
-    return "" if row.agreement.ordered else f"agreement {row.agreement} is not ordered."
-
-
-OUT = (
-    NumberingDialog(
-        conversation_actions.RESTART_CONVERSATION, "restart_alt", ConversationRestarted
-    ),
-    StartOrderOut(
-        conversation_actions.START_ORDER_OUT,
-        "start",
-        lambda outstanding: LastNumberSet(serial.FIRST, outstanding),
-    ),
+OUT: tuple[ConversationDialog[OutboundConversation], ...] = (
+    ConversationDialog(conversation_actions.RESTART_CONVERSATION, "restart_alt"),
+    ConversationDialog(conversation_actions.START_ORDER_OUT, "start"),
 )
-IN = (
-    HoleDialog(
-        conversation_actions.EXTEND_WAIT,
-        "schedule",
-        lambda value: conversation.extend_wait(value, 0, now=timezone.now()),
-    ),
-    HoleDialog(
-        conversation_actions.SKIP_MISSING,
-        "skip_next",
-        lambda value: conversation.skip(value, 0, now=timezone.now()),
-    ),
-    StartOrderIn(conversation_actions.START_ORDER_IN, "start"),
-    DropHeld(conversation_actions.DROP_HELD, "delete", conversation.drop),
+IN: tuple[ConversationDialog[InboundConversation], ...] = (
+    HoleDialog(conversation_actions.EXTEND_WAIT, "schedule"),
+    HoleDialog(conversation_actions.SKIP_MISSING, "skip_next"),
+    ConversationDialog(conversation_actions.START_ORDER_IN, "start"),
+    DropHeld(conversation_actions.DROP_HELD, "delete"),
 )

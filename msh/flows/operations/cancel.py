@@ -23,7 +23,6 @@ from msh.models import (
     place_of,
 )
 from msh.protocol import sender
-from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled
 from msh.protocol.four_eyes import Act, Verb
@@ -70,7 +69,7 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
         change_flight.cancel(message, verdict, actor)
         return None
     answer = None
-    if verdict is Verdict.NOT_RECEIVED and not _nothing_sent(message):
+    if verdict is Verdict.NOT_RECEIVED and not change_flight.nothing_was_sent_of(message):
         answer = _ask(message)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
@@ -125,7 +124,9 @@ def _cancel_in_flight(
             f"Message {message.message_id} is in flight: did the partner receive it? Specify the"
             " verdict received, not_received or unknown."
         )
-    proven = _nothing_sent(message) or _partner_lacks(message, flying.attempt, answer)
+    proven = change_flight.nothing_was_sent_of(message) or _partner_lacks(
+        message, flying.attempt, answer
+    )
     try:
         links.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
     except IllegalTransition:
@@ -143,15 +144,6 @@ def is_possible(lane: Lane, verdict: Verdict) -> bool:
     except IllegalTransition:
         return False
     return True
-
-
-def _nothing_sent(message: OutboundMessage) -> bool:
-    traces = [
-        Trace(ended_at is not None, body_sent)
-        for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")
-    ]
-    by_mail = message.link.partner.is_reached_by_mail
-    return nothing_was_sent(traces, by_mail=by_mail)
 
 
 def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | None) -> bool:

@@ -4,6 +4,7 @@ one that we receive and that lacks a number."""
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
 
@@ -14,7 +15,7 @@ from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction, InboundConversation, OutboundConversation, place_of
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.flight import conversation, numbering, serial
-from msh.protocol.flight.conversation import Outcome
+from msh.protocol.flight.conversation import Conversation, Outcome
 from msh.protocol.flight.numbering import (
     ConversationRestarted,
     LastNumberSet,
@@ -32,7 +33,8 @@ from msh.store.receiving.conversations import (
 )
 from partners.models import Agreement, Partner
 
-_Step = Callable[[HeldConversation], Outcome]
+_Step = Callable[[Conversation, int, datetime], Outcome]
+"""Of the value, the horizon (seconds) and the time."""
 _GivesUp = tuple[str, str, Mapping[str, int]]
 """An act that gives messages or numbers up: its name, what it does, and its parameters."""
 
@@ -189,6 +191,51 @@ class Done:
         return f"Number {self.next_number} comes next; {held}"
 
 
+@dataclass(frozen=True, slots=True)
+class HoleChange:
+    """What is done about a missing number, with who and why. `gives_up`: what it gives up, as a
+    second person is asked; empty if nothing. Called, it raises NotPossible if nothing is held, or
+    another number than `if_next_number` comes next."""
+
+    name: str
+    event: str
+    step: _Step
+    gives_up: str = ""
+
+    def __call__(
+        self,
+        agreement: Agreement,
+        conversation_id: str,
+        actor: Actor,
+        if_next_number: int | None = None,
+    ) -> Done:
+        act: _GivesUp | None = (self.name, self.gives_up, {}) if self.gives_up else None
+        at = agreement, conversation_id
+        return _change(*at, self.step, self.event, actor, act, if_next_number)
+
+
+skip_missing = HoleChange(
+    "skip_missing",
+    "MissingSkipped",
+    lambda value, horizon, now: conversation.skip(value, horizon, now=now),
+    "the missing messages are given up as lost",
+)
+"""Deliver past the hole (EB-130, EB-132)."""
+drop_held = HoleChange(
+    "drop_held",
+    "HeldDropped",
+    lambda value, horizon, now: conversation.drop(value),
+    "the held messages are given up",
+)
+"""Give up what is held: it is never delivered (EB-132)."""
+extend_wait = HoleChange(
+    "extend_wait",
+    "WaitExtended",
+    lambda value, horizon, now: conversation.extend_wait(value, horizon, now=now),
+)
+"""Wait for the number as long as before (EB-132)."""
+
+
 def start_order_in(
     agreement: Agreement,
     conversation_id: str,
@@ -203,55 +250,11 @@ def start_order_in(
     return _change(
         agreement,
         conversation_id,
-        lambda held: conversation.expect(held.value, number, held.horizon, now=held.now),
+        lambda value, horizon, now: conversation.expect(value, number, horizon, now=now),
         "ConversationStarted",
         actor,
         ("start_order_in", f"number {number} comes next", {"last": last}),
-        seen=if_next_number,
-    )
-
-
-def skip_missing(
-    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
-) -> Done:
-    """Deliver past the hole (EB-130, EB-132). Raises NotPossible if nothing is held."""
-    return _change(
-        agreement,
-        conversation_id,
-        lambda held: conversation.skip(held.value, held.horizon, now=held.now),
-        "MissingSkipped",
-        actor,
-        ("skip_missing", "the missing messages are given up as lost", {}),
-        seen=if_next_number,
-    )
-
-
-def drop_held(
-    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
-) -> Done:
-    """Give up what is held: it is never delivered (EB-132). Raises NotPossible if nothing is."""
-    return _change(
-        agreement,
-        conversation_id,
-        lambda held: conversation.drop(held.value),
-        "HeldDropped",
-        actor,
-        ("drop_held", "the held messages are given up", {}),
-        seen=if_next_number,
-    )
-
-
-def extend_wait(
-    agreement: Agreement, conversation_id: str, actor: Actor, if_next_number: int | None = None
-) -> Done:
-    """Wait for the number as long as before (EB-132). Raises NotPossible if nothing is held."""
-    return _change(
-        agreement,
-        conversation_id,
-        lambda held: conversation.extend_wait(held.value, held.horizon, now=held.now),
-        "WaitExtended",
-        actor,
-        seen=if_next_number,
+        if_next_number,
     )
 
 
@@ -261,15 +264,15 @@ def _change(
     step: _Step,
     event: str,
     actor: Actor,
-    gives_up: _GivesUp | None = None,
-    seen: int | None = None,
+    gives_up: _GivesUp | None,
+    seen: int | None,
 ) -> Done:
     open_links(agreement.partner)
     with transaction.atomic():
         held = lock_conversation(agreement, conversation_id)
         _require_seen(conversation_id, held.value.lacks, seen)
         try:
-            after, effects = step(held)
+            after, effects = step(held.value, held.horizon, held.now)
         except IllegalTransition as refused:
             raise NotPossible(f"Conversation {conversation_id}: {refused.state}.") from None
         with allowed(_giving_up(agreement, held, gives_up), actor) if gives_up else nullcontext():

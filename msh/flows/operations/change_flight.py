@@ -89,7 +89,7 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
         ends = MessageCancelled(Verdict.UNKNOWN, nothing_sent=False)
         if why := why_not(flights.flight(key), ends, flights.now):  # whatever the verdict is
             raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.")
-        proven = _nothing_sent(message)
+        proven = nothing_was_sent_of(message)
         before = shown_state(flights.flight(key))
         if verdict is None and flights.flight(key).attempt == 0:
             verdict = Verdict.NOT_RECEIVED
@@ -175,7 +175,7 @@ def _lock(message: OutboundMessage) -> tuple[Flights, int]:
     return flights, key
 
 
-def _nothing_sent(message: OutboundMessage) -> bool:
+def nothing_was_sent_of(message: OutboundMessage) -> bool:
     traces = [
         Trace(ended_at is not None, body_sent)
         for ended_at, body_sent in message.attempts.values_list("ended_at", "body_sent")

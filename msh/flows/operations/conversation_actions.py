@@ -10,8 +10,11 @@ from msh.flows.operations.operator_action import (
     Parameter,
     number,
 )
+from msh.models import InboundConversation, OutboundConversation
 from msh.protocol.flight import serial
+from msh.protocol.flight.numbering import ConversationRestarted, LastNumberSet, NumberingEvent
 from msh.protocol.four_eyes import Verb
+from msh.store.flights.conversations import count_outstanding
 
 _LAST = number(
     "last",
@@ -40,6 +43,24 @@ def _direction(direction: str) -> Callable[[Any, Any, Mapping[str, Any]], Mappin
     return facts
 
 
+def _unless_ordered(row: OutboundConversation | InboundConversation) -> str:
+    return "" if row.agreement.ordered else f"agreement {row.agreement} is not ordered."
+
+
+def _unless_numbered(row: OutboundConversation, event: NumberingEvent) -> str:
+    why = change_conversation.why_not_numbered(row, event)
+    return f"{why}." if why else ""
+
+
+def _why_not_restarted(row: OutboundConversation) -> str:
+    return _unless_numbered(row, ConversationRestarted(count_outstanding(row.pk)))
+
+
+def _why_not_started(row: OutboundConversation) -> str:
+    event = LastNumberSet(serial.FIRST, count_outstanding(row.pk))
+    return _unless_ordered(row) or _unless_numbered(row, event)
+
+
 # Conversations that are sent in order
 
 _NUMBERS_OUT = ("msh.view_outboundlink", "msh.reset_sequence_outboundlink")
@@ -55,6 +76,7 @@ RESTART_CONVERSATION = OperatorAction(
     permissions=_NUMBERS_OUT,
     subject=CONVERSATION,
     flow=change_conversation.restart_conversation,
+    why_not=_why_not_restarted,
     parameters=(_SEEN,),
     irreversible=True,
     second_person=Verb.RESET,
@@ -69,6 +91,7 @@ START_ORDER_OUT = OperatorAction(
     permissions=_NUMBERS_OUT,
     subject=CONVERSATION,
     flow=change_conversation.start_order_out,
+    why_not=_why_not_started,
     parameters=(_LAST, _SEEN),
     facts=_direction("out"),
     second_person=Verb.RESET,
@@ -89,6 +112,7 @@ START_ORDER_IN = OperatorAction(
     permissions=_NUMBERS_IN,
     subject=CONVERSATION,
     flow=change_conversation.start_order_in,
+    why_not=_unless_ordered,
     parameters=(_LAST, _SEEN),
     facts=_direction("in"),
     irreversible=True,

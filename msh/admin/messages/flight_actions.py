@@ -46,13 +46,6 @@ class SuspendMessage(FlightDialog):
         """Empty: its attempts go on while the dialog is open."""
         return ""
 
-    def consequence(self, row: OutboundMessage) -> str:
-        return (
-            "No more copies of the message are sent until somebody resumes it. Other messages to"
-            f" {row.link.partner} are still sent. An Acknowledgement that arrives completes it. The"
-            " partner does not have to do anything."
-        )
-
 
 class ResumeMessage(FlightDialog):
     action = actions.RESUME_MESSAGE
@@ -84,14 +77,6 @@ class SendMessageNow(FlightDialog):
             else ""
         )
 
-    def consequence(self, row: OutboundMessage) -> str:
-        return (
-            f"One more copy of the message is sent to {row.link.partner} now, with the same bytes"
-            " and MessageId. No retry is used. If the partner has already stored the message, it"
-            " discards the duplicate and acknowledges it again. The partner does not have to do"
-            " anything else."
-        )
-
 
 class ResetMessageRetries(FlightDialog):
     action = actions.RESET_RETRIES_MESSAGE
@@ -121,14 +106,6 @@ class AskStatus(ActionDialog[OutboundMessage]):
         if row.first_sent_at is None:
             return "it was not sent yet."
         return "it is acknowledged." if row.state == OutboundState.ACKNOWLEDGED else ""
-
-    def consequence(self, row: OutboundMessage) -> str:
-        return (
-            f"A StatusRequest is sent to {row.link.partner}; the console waits at most 15 s for"
-            " the answer. The answer is recorded in the history of the message and changes"
-            " nothing else: if the partner has the message and does not acknowledge it, cancel it"
-            " with that verdict."
-        )
 
     def act(self, row: OutboundMessage, actor: Actor, form: ReasonForm) -> str:
         said = self.action.flow(row, actor)

@@ -100,11 +100,12 @@ TAKE_BACK_REFUSAL = OperatorAction(
 # Messages of partners that take several at once: the actions of a link, on one message
 
 
-def _on_message(name: str, title: str, summary: str) -> OperatorAction:
+def _on_message(name: str, title: str, summary: str, effect: str = "") -> OperatorAction:
     return OperatorAction(
         name=name,
         title=title,
         summary=summary,
+        effect=effect,
         done="it is {state}",
         permissions=("msh.view_outboundmessage", f"msh.{name}_outboundlink"),
         subject=MESSAGE,
@@ -116,6 +117,9 @@ SUSPEND_MESSAGE = _on_message(
     "suspend",
     "Suspend message",
     "Send no further copy of a message until it is resumed. Other messages are still sent.",
+    "No more copies of the message are sent until somebody resumes it. Other messages to {partner}"
+    " are still sent. An Acknowledgement that arrives completes it. The partner does not have to do"
+    " anything.",
 )
 RESUME_MESSAGE = _on_message(
     "resume",
@@ -123,7 +127,12 @@ RESUME_MESSAGE = _on_message(
     "Send a held message again, with the same bytes and all its retries.",
 )
 SEND_NOW_MESSAGE = _on_message(
-    "send_now", "Send message now", "Send one more copy of a message now. No retry is used."
+    "send_now",
+    "Send message now",
+    "Send one more copy of a message now. No retry is used.",
+    "One more copy of the message is sent to {partner} now, with the same bytes and MessageId. No"
+    " retry is used. If the partner has already stored the message, it discards the duplicate and"
+    " acknowledges it again. The partner does not have to do anything else.",
 )
 RESET_RETRIES_MESSAGE = _on_message(
     "reset_retries",
@@ -134,6 +143,9 @@ ASK_STATUS = OperatorAction(
     name="ask_status",
     title="Ask for status",
     summary="Ask the partner's MSH what has become of a message.",
+    effect="A StatusRequest is sent to {partner}; the console waits at most 15 s for the answer."
+    " The answer is recorded in the history of the message and changes nothing else: if the partner"
+    " has the message and does not acknowledge it, cancel it with that verdict.",
     permissions=("msh.view_outboundmessage", "msh.send_now_outboundlink"),
     subject=MESSAGE,
     flow=partial(questions.ask_status, patience=questions.PATIENCE_OF_A_PAGE),

@@ -128,7 +128,7 @@ class OperatorAction:
         facts = dict(_fields(returned))
         if self.facts is not None:
             facts |= self.facts(returned, subject[0], parameters)
-        text, then = self.done.format(**facts), getattr(returned, "text", "")
+        text, then = self.done.format(**facts).strip(), getattr(returned, "text", "")
         parts = [text, f"{then[:1].upper()}{then[1:]}"] if text and then else [text or then]
         return Done(". ".join(parts), facts, returned)
 

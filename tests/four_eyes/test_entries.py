@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from msh.flows.operations.four_eyes.guard import is_needed
+from msh.flows.operations.guard import is_needed
 from msh.models import ActRequest, History, OutboundMessage
 from msh.protocol.four_eyes import Verb
 from tests.admin.conftest import suspended_world

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from msh.flows.operations.four_eyes.guard import is_on
+from msh.flows.operations.guard import is_on
 from msh.models import (
     ActRequest,
     AlertRecipient,

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from msh.flows.operations.four_eyes.guard import is_needed, is_on, may_go_alone
+from msh.flows.operations.guard import is_needed, is_on, may_go_alone
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import ActRequest, Direction, InboundLink, OutboundLink, place_of
 from msh.protocol.four_eyes import Alone, Verb

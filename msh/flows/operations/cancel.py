@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations import change_flight
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.flows.sending.copies import GRACE
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations.change_link import open_links
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction, InboundConversation, OutboundConversation, place_of
 from msh.protocol.errors import IllegalTransition

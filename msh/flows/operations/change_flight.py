@@ -9,7 +9,7 @@ from typing import cast
 from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.flows.wake_up import wake_up_for_flights
 from msh.models import Direction, OutboundLink, OutboundMessage, place_of
 from msh.protocol.attempt import Trace, nothing_was_sent

@@ -5,7 +5,7 @@ from django.db import transaction
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.change_link import open_links
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.models import Direction, InboundLink, place_of
 from msh.protocol import receiver, sequence
 from msh.protocol.errors import IllegalTransition

@@ -14,7 +14,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from msh.flows.errors import Proposal
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.models import InboundState, PruneRun
 from msh.protocol.four_eyes import Act, Verb
 from msh.store.clock import read_clock

@@ -16,7 +16,7 @@ from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.change_link import Done, open_links, require_as_seen
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.flows.receiving.link_status import enquire
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import (

@@ -10,6 +10,7 @@ from django.utils.timezone import localtime
 
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import prune
+from msh.flows.operations.guard import end_of, row_of
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import ActRequest, RequestState
 from msh.protocol.four_eyes import Confirmed, NotAllowed, require_confirmable, require_open
@@ -19,7 +20,6 @@ from msh.store.history import Actor
 from msh.store.operations import act_requests
 
 from .acts import ACTS
-from .guard import end_of, row_of
 
 logger = logging.getLogger(__name__)
 CONFIRM_PERMISSION = "msh.confirm_actrequest"

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count, Max, Min, Sum
 
 from msh.flows.errors import NotPossible, Proposal
-from msh.flows.operations.four_eyes.guard import allowed
+from msh.flows.operations.guard import allowed
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.confirmation import asked_with, begin_once, new_job
 from msh.models import (

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import IntegrityError, models
 
 from msh.flows.errors import NotPossible
-from msh.flows.operations.four_eyes.guard import end_of
+from msh.flows.operations.guard import end_of
 from msh.models import ActRequest, BulkJob, place_of
 from msh.protocol.four_eyes import Confirmed
 from msh.store.clock import read_clock

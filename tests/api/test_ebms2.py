@@ -106,7 +106,7 @@ def test_an_operator_acts_on_one_message(token: Tokens) -> None:
     assert act("suspend").json == {
         **about,
         "state": "held",
-        "text": "no copy of it is sent until it is resumed",
+        "text": "It is held. No copy of it is sent until it is resumed.",
     }
     assert_problem(act("suspend"), 409, "Cannot hold message a/b: it is held")
     assert_problem(act("resume", verdict="received"), 422, "resume takes none")
@@ -124,7 +124,7 @@ def test_an_operator_acts_on_one_message(token: Tokens) -> None:
     assert act("cancel", verdict="unknown").json == {
         **about,
         "state": "cancelled",
-        "text": "cancelled, unknown; its sender is notified",
+        "text": "Cancelled, unknown. Its sender is notified.",
     }
     assert ("MessageCancelled", "in_flight", "cancelled") in sky.history(message)
 

@@ -58,7 +58,7 @@ def test_refusal_is_taken_back(operator: Application) -> None:
         "message_id": "late@clinic",
         "refused": refusal.description,
         "text": "The next copy of the message is judged anew. It was refused:"
-        f" {refusal.description}",
+        f" {refusal.description}.",
     }
     assert Signal.objects.get().content_digest is None
     entry = History.objects.get(event="RefusalTakenBack")

@@ -1,5 +1,7 @@
 """What a consumer has completed is delivered to it again: visible, marked, in order, by a job."""
 
+from collections.abc import Sequence
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -24,7 +26,7 @@ from msh.models import (
 from msh.store.delivery import replays
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
-from tests.admin.conftest import url, use
+from tests.admin.conftest import address, url, use
 from tests.admin.incidents.bulk import confirm, preview_url
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
@@ -47,10 +49,11 @@ def completed(count: int = 1, **values: object) -> list[Delivery]:
     return list(Delivery.objects.order_by("pk"))
 
 
-def replay_all(**limits: object) -> BulkJob:
-    since, action = EVER, "replay"
-    chosen = {"consumer": Delivery.objects.earliest("pk").consumer_id, **limits}
-    return bulk_jobs.start(action, since, None, SUE, **chosen)  # type: ignore[arg-type]
+def replay_all(only: Sequence[int] | None = None) -> BulkJob:
+    rows = bulk_jobs.rows_of("replay", consumer=Delivery.objects.earliest("pk").consumer_id)
+    if only is not None:
+        rows = bulk_jobs.only("replay", rows, only)
+    return bulk_jobs.start_with("replay", rows, bulk_jobs.seen("replay", rows), SUE, "")
 
 
 def test_a_replay_is_a_delivery_of_its_own_and_the_first_one_stays() -> None:
@@ -195,7 +198,7 @@ def test_what_is_replayed_keeps_its_payload_and_what_has_none_is_refused() -> No
 
 def test_the_console_replays_one_or_all_since(supervisor: Client, operator: Client) -> None:
     first, _ = completed(2)
-    assert operator.get(preview_url("replay", first)).status_code == 403
+    assert operator.get(address("replay", first)).status_code == 403
     use(supervisor, "replay", first)
     bulk_jobs.run()
     replay = Delivery.objects.get(replay_of=first)

@@ -102,6 +102,7 @@ def test_operator_delivers_past_the_hole(agreement: Agreement) -> None:
         "direction": "in",
         "next_number": 4,
         "held": 1,
+        "text": "Skipped. Number 4 comes next; 1 message is held.",
     }
     assert delivered() == ["talk-0", "talk-2", "talk-3"]
     assert open_incidents() == []

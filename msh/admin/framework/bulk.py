@@ -40,7 +40,8 @@ class BulkPage(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        filters = {name: value for name, value in request.GET.items() if value and name != "p"}
+        given = {name: str(value) for name, value in request.GET.items()}
+        filters = {name: value for name, value in given.items() if value and name != "p"}
         urls = {action.label: bulk_url(request, action, **filters) for action in self.bulk}
         extra = {**(extra_context or {}), "bulk": {name: url for name, url in urls.items() if url}}
         response: HttpResponse = super().changelist_view(request, extra)

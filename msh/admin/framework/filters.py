@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from .time_zone import aware
 
 
-def no_rows(request: HttpRequest, queryset: QuerySet[Any], why: str) -> QuerySet[Any]:
+def no_rows(request: HttpRequest, queryset: QuerySet[Any], why: str) -> Any:
     messages.error(request, f"No search performed: {why}")
     return queryset.none()
 

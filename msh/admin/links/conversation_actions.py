@@ -1,7 +1,7 @@
 """Actions on conversations in order: start, restart, deliver past what lacks, or give up."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.utils import timezone
 
@@ -30,7 +30,7 @@ class HoleDialog(ConversationDialog[InboundConversation]):
     annotated with what is held."""
 
     def step(self, row: InboundConversation) -> Outcome:
-        change: HoleChange = self.action.flow
+        change = cast("HoleChange", self.action.flow)
         return change.step(value_of(row), 0, timezone.now())
 
     def why_not(self, row: InboundConversation) -> str:

@@ -30,7 +30,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
 
     direction: ClassVar[str]
     """ "outbound" or "inbound" """
-    list_filter = SEARCH_FILTERS
+    list_filter: Sequence[Any] = SEARCH_FILTERS
     list_filter_submit = True
     search_fields = ("message_id", "conversation_id")
     search_help_text = "Complete MessageId, ConversationId or business key"

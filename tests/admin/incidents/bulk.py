@@ -32,7 +32,7 @@ def of_last_hour() -> dict[str, str]:
     return {"since": written(an_hour_ago())}
 
 
-def preview_url(action: str, **filters: object) -> str:
+def preview_url(action: str, **filters: Any) -> str:
     return f"{NEW}?{urlencode({'action': action, **filters})}"
 
 

@@ -1,7 +1,6 @@
 """`links`, `maintenance` and `incidents`: what an operator sees in the console, for programs. What
 he does to one is in `row_actions.py`."""
 
-
 from django.http import Http404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers

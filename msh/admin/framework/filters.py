@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
@@ -14,8 +14,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from .time_zone import aware
 
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 
-def no_rows(request: HttpRequest, queryset: QuerySet[Any], why: str) -> Any:
+
+def no_rows(request: HttpRequest, queryset: Rows, why: str) -> Rows:
     messages.error(request, f"No search performed: {why}")
     return queryset.none()
 

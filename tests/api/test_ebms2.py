@@ -124,7 +124,7 @@ def test_an_operator_acts_on_one_message(token: Tokens) -> None:
     assert act("cancel", verdict="unknown").json == {
         **about,
         "state": "cancelled",
-        "text": "Cancelled, unknown. Its sender is notified.",
+        "text": "Cancelled. Its sender is notified.",
     }
     assert ("MessageCancelled", "in_flight", "cancelled") in sky.history(message)
 

@@ -160,7 +160,7 @@ def test_hold_and_release_resets_and_expect_a_number(console: Console, pair: Pai
     page = page_of(console, "Supervisor", inbound(partner))
 
     use(page, "Hold resets", "are held")
-    use(page, "Allow reset", "message with number 1 from")
+    use(page, "Allow reset", "message with number 1 is accepted as a reset")
     assert inbound(partner).reset_allowed
     page.get_by_role("link", name="Set expected number").click()
     dialog = page.get_by_role("dialog")

@@ -50,7 +50,7 @@ CANCEL = OperatorAction(
     summary="Cancel a queued message, or the one in flight with a verdict. Its sender is notified.",
     effect="The message has never been sent and will not be sent. It leaves no gap in the"
     " sequence numbers. Its sender is notified. The partner does not have to do anything.",
-    done="cancelled, {outcome}. Its sender is notified",
+    done="cancelled. Its sender is notified",
     permissions=("msh.view_outboundmessage", "msh.cancel_outboundlink"),
     subject=MESSAGE,
     flow=lambda message, actor, verdict=None: cancel.cancel(message, verdict, actor),

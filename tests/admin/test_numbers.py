@@ -136,7 +136,7 @@ def test_a_partner_that_asked_us_to_wait_needs_nobody(operator: Client) -> None:
     (job,) = world.poll()
     world.end(job)
     wait = "503 Service Unavailable (Retry-After: 900 s): maintenance"
-    message.attempts.update(outcome="failed", status=503, detail=wait)
+    message.attempts.update(outcome="failed", status=503, detail=wait, reason="wait")
     opened(world.there, "out", IncidentKind.STUCK)
     page = operator.get(reverse("partner_page", args=[world.there.pk]))
     text = page.content.decode()

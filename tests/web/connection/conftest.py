@@ -37,5 +37,5 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     def remembered(environ: senders.Environ) -> Sender | None:
         return PARTNER if environ.get("HTTP_AUTHORIZATION") == "Bearer token" else None
 
-    monkeypatch.setattr(senders, "remembered", remembered)
+    monkeypatch.setattr(senders, "cached", remembered)
     monkeypatch.setattr(senders, "find", lambda _: None)

@@ -22,7 +22,7 @@ from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
 from msh.models import SHOWN_STATES, OutboundMessage, OutboundPayload, Scope
 from msh.models.outbound import OutboundMessageQuerySet
-from msh.store.compiled import Compiled
+from msh.store.operations.message_document import find_document
 
 from . import schema
 from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
@@ -262,13 +262,8 @@ def find_message(request: Request, message_id: str) -> OutboundMessage:
     )
 
 
-_DOCUMENT = Compiled(
-    int, lambda key: OutboundMessage.objects.filter(pk=key).values_list(*OUTBOUND.values())
-)
-
-
 def _document(message: OutboundMessage) -> dict[str, Any]:
-    """Raises Http404 if it was removed meanwhile."""
-    if (cells := _DOCUMENT.first(message.pk)) is None:
+    """As OUTBOUND has it. Raises Http404 if it was removed meanwhile."""
+    if (document := find_document(message.pk)) is None:
         raise Http404(f"There is no message {message.message_id!r} any more.")
-    return dict(zip(OUTBOUND, cells, strict=True))
+    return document

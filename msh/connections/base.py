@@ -17,6 +17,9 @@ from django.db.backends.postgresql import base
 Address = tuple[str, str]
 """A host and its port."""
 
+PREPARED = 500
+"""Statements that are kept prepared on a session. The store has fewer, but some are prepared for
+small and for large numbers."""
 _answered: Address | None = None
 """Who answered last, for all connections of this process."""
 _lost: Address | None = None
@@ -31,6 +34,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         made = super().get_new_connection(in_turn(conn_params, _answered, _lost))
         self._address = _answered = made.info.host, str(made.info.port)
         _lost = None
+        made.prepared_max = PREPARED
         return made
 
     def is_usable(self) -> bool:

@@ -6,12 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group, User
-from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import OuterRef, Q
-from django.db.models.functions import Coalesce, Now
 
 from partners.models import digest_of
 from partners.models.networks import check_networks, is_in, networks_of
@@ -58,16 +54,6 @@ def is_machine(user: Any) -> bool:
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def expiring(self, now: datetime) -> "ApiTokenQuerySet":
         return self.filter(expires__gt=now - CLOSE, expires__lt=now + CLOSE).order_by("expires")
-
-    def with_permissions(self) -> "ApiTokenQuerySet":
-        mine = User.user_permissions.through.objects.filter(user=OuterRef("user"))
-        of_groups = Group.permissions.through.objects.filter(group__user=OuterRef("user"))
-        ours = {"permission__content_type__app_label": "msh"}
-        return self.select_related("user").annotate(
-            own=ArraySubquery(mine.filter(**ours).values("permission__codename")),
-            of_groups=ArraySubquery(of_groups.filter(**ours).values("permission__codename")),
-            use_is_noted=Coalesce(Q(last_used__gt=Now() - USE_NOTED_EVERY), False),
-        )
 
 
 class ApiToken(models.Model):
@@ -118,11 +104,11 @@ class ApiToken(models.Model):
         return self.name
 
     def lacks(self, scope: str) -> list[str]:
-        """The permissions that its user lacks for a scope. Read it by `with_permissions`."""
+        """The permissions that its user lacks for a scope. Read it by `find_token`."""
         if self.user.is_superuser:
             return []
-        granted = {*vars(self)["own"], *vars(self)["of_groups"]}
-        return sorted(f"msh.{name}" for name in PERMISSIONS[scope] - granted)
+        granted = vars(self)["permissions"]
+        return sorted(f"msh.{name}" for name in PERMISSIONS[scope].difference(granted))
 
     def why_refused(self, address: str, now: datetime) -> str:
         """Why it is not accepted from there now, as a sentence; empty if it is."""

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
 
-import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
-from psycopg.rows import class_row, tuple_row
 
 from . import transactions
-from .prepared import Asked, run_directly
+from .prepared import Asked, execute
 
 Row_co = TypeVar("Row_co", covariant=True)
 A = TypeVar("A")
@@ -104,21 +102,9 @@ def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list
     database = _database()
     asked = [Asked(c.statement.sql, c.values, c.statement.row, c.statement.binary) for c in calls]
     with database.wrap_database_errors:
-        rows = run_directly(database.connection, asked, begins=begins, ends=ends)
-        if rows is None:
-            rows = _execute_by_psycopg(database, asked, ends=ends)
+        rows = execute(database.connection, asked, begins=begins, ends=ends)
         transactions.note_begin()
     return tuple(rows)
-
-
-def _execute_by_psycopg(database: object, asked: Sequence[Asked], *, ends: bool) -> list[list[Any]]:
-    cursors = [_cursor(database, one.row) for one in asked]
-    with transactions.round_trip(database, ends=ends):
-        for cursor, one in zip(cursors, asked, strict=True):
-            cursor.execute(one.sql, one.values, binary=one.binary)
-    return [
-        cursor.fetchall() if one.row else [] for cursor, one in zip(cursors, asked, strict=True)
-    ]
 
 
 def _database() -> Any:
@@ -131,11 +117,6 @@ def _database() -> Any:
     database.ensure_connection()
     database.validate_no_broken_transaction()
     return database
-
-
-def _cursor(database: Any, row: type[Any] | None) -> "psycopg.Cursor[Any]":
-    make_rows: Any = class_row(row) if row else tuple_row
-    return psycopg.Cursor(database.connection, row_factory=make_rows)
 
 
 USE_INDEX_ORDER = Write("""

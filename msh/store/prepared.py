@@ -1,29 +1,25 @@
-"""Statements run by libpq itself: one by one call, several in one pipeline.
+"""Statements run by libpq itself (`psycopg.pq`): one by one call, several in one pipeline.
 
-psycopg waits for each answer in generators that serve asyncio too, makes a cursor for each
+A cursor of psycopg waits for each answer in generators that serve asyncio too, is made for each
 statement, and in a pipeline sends and polls after each of them. For short statements that costs
-more than all else on our side of the connection. Which statements are prepared, and until when,
-stays psycopg's affair.
+more than all else on our side of the connection. Values are translated by psycopg's adapters, and
+`prepare_threshold` and `prepared_max` of its connection say what is prepared.
 """
 
+import functools
+import re
 import select
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import abc, adapt
-from psycopg._preparing import Key, Prepare
-from psycopg._queries import PostgresQuery
+from psycopg import abc
+from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import (
-    ConnStatus,
-    DiagnosticField,
-    ExecStatus,
-    Format,
-    PipelineStatus,
-    TransactionStatus,
-)
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 Session = psycopg.Connection[Any]
@@ -31,9 +27,7 @@ Session = psycopg.Connection[Any]
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _OUTDATED = ("0A000", "26000")
 """SQLSTATEs of a prepared statement whose result has other types since a migration, or that the
-server does not know any more. In a transaction psycopg forgets all of them with its ROLLBACK."""
-_transformers: dict[Session, abc.Transformer] = {}
-"""What makes values of Python into parameters and back, and remembers how."""
+server does not know any more."""
 
 
 class Asked(NamedTuple):
@@ -46,88 +40,156 @@ class Asked(NamedTuple):
     binary: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Converted:
     """A statement as libpq takes it."""
 
-    query: PostgresQuery
-    prepare: Prepare
-    name: bytes
-    format: Format
+    query: bytes
+    values: Sequence[abc.Buffer | None]
+    types: tuple[int, ...]
+    formats: Sequence[Format]
+    answer: Format
+    name: bytes = b""
+    """Empty if it is not prepared."""
+    is_new: bool = False
+    """It has to be prepared before it is run."""
 
 
-def run_directly(
+class _Text(NamedTuple):
+    """A statement with $1, $2 and so on in place of its parameters."""
+
+    query: bytes
+    names: tuple[str, ...]
+    formats: tuple[PyFormat, ...]
+
+
+_PARAMETER = re.compile(r"%%|%\((\w+)\)([sb])")
+
+
+@functools.cache
+def _numbered(sql: str) -> _Text:
+    numbers: dict[str, int] = {}
+    formats: dict[str, PyFormat] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name, form = found.groups()
+        if name is None:
+            return "%"
+        formats[name] = PyFormat.BINARY if form == "b" else PyFormat.AUTO
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    query = _PARAMETER.sub(number, sql).encode()
+    return _Text(query, tuple(numbers), tuple(formats.values()))
+
+
+class _Prepared:
+    """What is prepared on one session, and how often what is not has been run on it. A ROLLBACK
+    changes neither: PostgreSQL plans a statement anew when its tables have changed."""
+
+    def __init__(self, session: Session) -> None:
+        self.transformer: abc.Transformer = Transformer(session)
+        self._session = session
+        self._uses: Counter[tuple[bytes, tuple[int, ...]]] = Counter()
+        self._names: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        self._numbers = count()
+        self._is_forgotten = False
+
+    def convert(self, asked: Asked) -> _Converted:
+        text = _numbered(asked.sql)
+        given = [asked.values[name] for name in text.names]
+        values = self.transformer.dump_sequence(given, text.formats)
+        types, formats = self.transformer.types or (), self.transformer.formats or ()
+        answer = Format.BINARY if asked.binary else Format.TEXT
+        return _Converted(text.query, values, types, formats, answer)
+
+    def name(self, one: _Converted) -> None:
+        """Find the name of a statement, or give it one if it has been run often enough."""
+        key = one.query, one.types
+        if known := self._names.get(key):
+            one.name = known
+            return
+        threshold, most = self._session.prepare_threshold, self._session.prepared_max
+        if threshold is None or self._is_forgotten:
+            return
+        if self._uses[key] < threshold:
+            self._uses[key] += 1
+        elif most is not None and len(self._names) >= most:
+            self.forget()
+        else:
+            one.name = self._names[key] = b"msh_%d" % next(self._numbers)
+            one.is_new = True
+
+    def drop(self, one: _Converted) -> None:
+        """PostgreSQL has not prepared it."""
+        self._names.pop((one.query, one.types), None)
+
+    def forget(self) -> bool:
+        """False if nothing is prepared: to run it again would not help."""
+        self._uses.clear()
+        if not self._names:
+            return False
+        self._names.clear()
+        self._is_forgotten = True
+        return True
+
+    def deallocate(self) -> None:
+        """What is forgotten. In a transaction that has failed PostgreSQL would refuse it."""
+        libpq = self._session.pgconn
+        if self._is_forgotten and libpq.transaction_status != TransactionStatus.INERROR:
+            libpq.exec_(b"DEALLOCATE ALL")
+            self._is_forgotten = False
+
+
+_prepared: dict[Session, _Prepared] = {}
+
+
+def _prepared_on(session: Session) -> _Prepared:
+    known = _prepared.get(session)
+    if known is None:
+        for other in list(_prepared):
+            if other.closed:  # its transformer would keep it
+                _prepared.pop(other, None)
+        known = _prepared[session] = _Prepared(session)
+    return known
+
+
+def execute(
     session: Session, asked: Sequence[Asked], *, begins: bool = False, ends: bool = False
-) -> list[list[Any]] | None:
+) -> list[list[Any]]:
     """The rows of each statement, in one round trip. `begins`: BEGIN goes before them, as it does
     where psycopg would begin a transaction; `ends`: COMMIT goes after them.
 
-    None, with nothing done, if psycopg is to run them: it has to prepare one of them first, or
-    gathers a pipeline. Raises what psycopg raises, for the first statement that failed: those after
-    it, COMMIT too, are not executed.
+    Raises what psycopg raises, for the first statement that failed: those after it, COMMIT too, are
+    not executed.
     """
-    libpq = session.pgconn
-    if libpq.pipeline_status != PipelineStatus.OFF:
-        return None
-    is_idle = libpq.transaction_status == TransactionStatus.IDLE
+    prepared = _prepared_on(session)
+    prepared.deallocate()
+    is_idle = session.pgconn.transaction_status == TransactionStatus.IDLE
     begins = begins or (is_idle and not session.autocommit)
-    transformer = _transformers.get(session)
-    if transformer is None:
-        for other in list(_transformers):
-            if other.closed:  # its transformer would keep it
-                _transformers.pop(other, None)
-        transformer = _transformers[session] = adapt.Transformer(session)
-    converted = [_convert(session, transformer, one) for one in asked]
-    if any(one.prepare is Prepare.SHOULD for one in converted):
-        return None
     try:
-        if len(converted) == 1 and not (begins or ends):
+        converted = [prepared.convert(one) for one in asked]
+        for one in converted:
+            prepared.name(one)
+        if len(converted) == 1 and not (begins or ends or converted[0].is_new):
             results = [_run_one(session, converted[0])]
         else:
             results = _run_together(session, converted, begins=begins, ends=ends)
     except psycopg.Error as error:
-        if is_idle and not begins and error.sqlstate in _OUTDATED and _forget_prepared(session):
-            return run_directly(session, asked, ends=ends)
+        if error.sqlstate in _OUTDATED and prepared.forget() and is_idle and not begins:
+            return execute(session, asked, ends=ends)
         raise
     return [
-        _rows(transformer, result, one.sql, one.row) if one.row else []
+        _rows(prepared.transformer, result, one.sql, one.row) if one.row else []
         for result, one in zip(results, asked, strict=True)
     ]
 
 
-def _convert(session: Session, transformer: abc.Transformer, asked: Asked) -> _Converted:
-    query = PostgresQuery(transformer)
-    query.convert(asked.sql, asked.values)
-    prepare, name = session._prepared.get(query)  # noqa: SLF001
-    return _Converted(query, prepare, name, Format.BINARY if asked.binary else Format.TEXT)
-
-
-def _forget_prepared(session: Session) -> bool:
-    """False if there were none: to run it again would not help."""
-    prepared = session._prepared  # noqa: SLF001
-    if not prepared.clear():
-        return False
-    prepared._to_flush.clear()  # noqa: SLF001
-    session.pgconn.exec_(b"DEALLOCATE ALL")
-    return True
-
-
-def _note(session: Session, one: _Converted) -> Key | None:
-    """Count a use of the statement; its key if it is new."""
-    return session._prepared.maybe_add_to_cache(one.query, one.prepare, one.name)  # noqa: SLF001
-
-
 def _run_one(session: Session, one: _Converted) -> PGresult:
-    libpq, query = session.pgconn, one.query
-    key = _note(session, one)
-    if one.prepare is Prepare.YES:
-        result = libpq.exec_prepared(one.name, query.params, query.formats, one.format)  # type: ignore[arg-type]
+    libpq = session.pgconn
+    if one.name:
+        result = libpq.exec_prepared(one.name, one.values, one.formats, one.answer)  # type: ignore[arg-type]
     else:
-        result = libpq.exec_params(
-            query.query, query.params, query.types, query.formats, one.format
-        )
-    if key is not None:
-        session._prepared.validate(key, one.prepare, one.name, [result])  # noqa: SLF001
+        result = libpq.exec_params(one.query, one.values, one.types, one.formats, one.answer)
     if result.status not in _GOOD:
         raise _error(session, result)
     return result
@@ -137,13 +199,17 @@ def _run_together(
     session: Session, converted: Sequence[_Converted], *, begins: bool, ends: bool
 ) -> list[PGresult]:
     libpq = session.pgconn
-    keys = [_note(session, one) for one in converted]
+    places: list[int] = []  # of the statements' results among all
     try:
         libpq.enter_pipeline_mode()
         if begins:
-            libpq.send_query_params(session._get_tx_start_command(), None)  # noqa: SLF001
+            libpq.send_query_params(_begin(session), None)
+        place = int(begins)
         for one in converted:
             _send(libpq, one)
+            place += one.is_new
+            places.append(place)
+            place += 1
         if ends:
             libpq.send_query_params(b"COMMIT", None)
         libpq.pipeline_sync()
@@ -152,22 +218,27 @@ def _run_together(
     except BaseException:
         session.close()  # nobody knows what is under way on it
         raise
-    for result in results:
-        if result.status not in _GOOD:
-            raise _error(session, result)
-    own = results[begins : len(results) - ends]
-    for key, one, result in zip(keys, converted, own, strict=True):
-        if key is not None:
-            session._prepared.validate(key, one.prepare, one.name, [result])  # noqa: SLF001
-    return own
+    failed = next((one for one in results if one.status not in _GOOD), None)
+    if failed is not None:
+        for one, place in zip(converted, places, strict=True):
+            if one.is_new and results[place - 1].status not in _GOOD:
+                _prepared_on(session).drop(one)
+        raise _error(session, failed)
+    return [results[place] for place in places]
+
+
+def _begin(session: Session) -> bytes:
+    level = session.isolation_level
+    return f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode() if level else b"BEGIN"
 
 
 def _send(libpq: PGconn, one: _Converted) -> None:
-    query = one.query
-    if one.prepare is Prepare.YES:
-        libpq.send_query_prepared(one.name, query.params, query.formats, one.format)
+    if one.is_new:
+        libpq.send_prepare(one.name, one.query, one.types)
+    if one.name:
+        libpq.send_query_prepared(one.name, one.values, one.formats, one.answer)
     else:
-        libpq.send_query_params(query.query, query.params, query.types, query.formats, one.format)
+        libpq.send_query_params(one.query, one.values, one.types, one.formats, one.answer)
 
 
 def _results(libpq: PGconn) -> list[PGresult]:

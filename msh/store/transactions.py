@@ -64,19 +64,6 @@ def _is_open(database: Any) -> bool:
     return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
-@contextmanager
-def round_trip(database: Any, *, ends: bool) -> Iterator[None]:
-    """What psycopg executes in it is sent at once, with BEGIN before it if that is due and COMMIT
-    after it if it `ends`. An error in one statement keeps all after it from being executed, COMMIT
-    too, and is raised when the answers have come."""
-    with database.connection.pipeline():
-        if _thread.begins:
-            psycopg.Cursor(database.connection).execute("BEGIN", prepare=False)
-        yield
-        if ends:
-            psycopg.Cursor(database.connection).execute("COMMIT", prepare=False)
-
-
 def has_to_begin() -> bool:
     """Whether BEGIN goes with the next round trip of this thread."""
     return _thread.begins

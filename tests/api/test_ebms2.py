@@ -1,6 +1,7 @@
 """Messages of ebMS 2.0 over the API: submitted, found, received, acted on."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -64,6 +65,8 @@ def test_messages_are_found_by_the_states_that_are_shown(shop: Application) -> N
     for state in STATES:
         (found,) = shop.get("messages", state=state).json["results"]
         assert found["state"] == state
+        shown = shop.get(f"messages/{quote(found['message_id'], safe='')}").json
+        assert {name: shown[name] for name in found} == found
 
 
 VERBS = ("suspend", "resume", "send_now", "reset_retries", "cancel")

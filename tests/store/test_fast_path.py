@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
-from psycopg._queries import MAX_CACHED_STATEMENT_PARAMS
 
 from msh.flows.receiving import receive
 from msh.models import OutboundLink
@@ -72,7 +71,6 @@ def test_both_ways_leave_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def guarded(calls: Any, *proof: Any) -> Call[Any] | None:
         call = if_unchanged(calls, *proof)
-        assert call is None or len(call.values) <= MAX_CACHED_STATEMENT_PARAMS
         used.append(call and call.statement)
         return call
 

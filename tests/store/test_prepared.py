@@ -1,6 +1,6 @@
-"""Statements are run without psycopg's cursors, and nobody can tell."""
+"""Statements that libpq runs, prepared or not: values, errors, transactions, migrations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from django.db import (
     IntegrityError,
     NotSupportedError,
     OperationalError,
+    ProgrammingError,
     connection,
     transaction,
 )
@@ -18,6 +19,7 @@ from django.db import (
 from msh.store import prepared
 from msh.store.engine import Key, Statement, Write, run, run_all
 from msh.store.transactions import short_transaction
+from tests.flows.work import Work
 from tests.sessions import in_another_session
 from tests.sql import execute
 
@@ -51,18 +53,18 @@ ECHO = Statement(
 VALUES = Row(7, "a\nä'\\", bytes(range(256)), datetime(2026, 2, 3, 4, 5, 6, 7, UTC), ["a", '",{'])
 
 
-@pytest.fixture
-def cursors(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The cursors that the store has made."""
-    made: list[object] = []
+def prepared_statements() -> list[str]:
+    """Of this session, as PostgreSQL lists them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements ORDER BY prepare_time")
+        return [text for (text,) in cursor.fetchall()]
 
-    class Noted(psycopg.Cursor[Any]):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            made.append(self)
 
-    monkeypatch.setattr(psycopg, "Cursor", Noted)
-    return made
+@pytest.fixture(autouse=True)
+def _session_of_its_own() -> Iterator[None]:
+    connection.close()
+    yield
+    connection.close()
 
 
 def run_often(act: Callable[[], Any]) -> Any:
@@ -72,14 +74,56 @@ def run_often(act: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("values", [VALUES, Row(None, "", b"", VALUES.at, [])])
-def test_values_come_back_as_they_were(cursors: list[object], values: Row) -> None:
-    assert run_often(lambda: run(ECHO.of(values))) == ([values],)
-    cursors.clear()
-    assert run(ECHO.of(values)) == ([values],)
-    assert cursors == []
+def test_values_come_back_as_they_were(values: Row) -> None:
+    for _ in range(PREPARED_AFTER + 1):
+        assert run(ECHO.of(values)) == ([values],)
+    assert len(prepared_statements()) == 1
 
 
-def test_errors_and_rolled_back_transactions(cursors: list[object]) -> None:
+def test_a_name_may_come_twice_and_a_percent_sign_stands_for_itself() -> None:
+    twice = Statement("SELECT %(name)s || '%%' || %(name)s || %(other)s AS name", Named)
+    assert run(twice(other="c", name="ab")) == ([Named("ab%abc")],)
+
+
+def test_statement_is_prepared_when_it_has_been_run_often() -> None:
+    for _ in range(PREPARED_AFTER - 1):
+        run(ECHO.of(VALUES))
+    assert prepared_statements() == []
+    run(ECHO.of(VALUES))
+    (text,) = prepared_statements()
+    assert "$1::text[] AS texts" in text
+
+
+def test_nothing_is_prepared_for_a_pooler() -> None:
+    connection.ensure_connection()
+    connection.connection.prepare_threshold = None
+    run_often(lambda: run(ECHO.of(VALUES)))
+    assert prepared_statements() == []
+
+
+@pytest.mark.parametrize("often", [0, 1])
+def test_where_too_many_are_prepared_all_are_prepared_anew(often: int) -> None:
+    connection.ensure_connection()
+    connection.connection.prepare_threshold = often
+    connection.connection.prepared_max = 2
+    names = ("a", "b", "c", "b", "c", "c")
+    for name in names:
+        statement = Statement(f"SELECT '{name}' AS name", Named)
+        for _ in range(often + 1):
+            assert run(statement(), statement()) == ([Named(name)], [Named(name)])
+    assert sorted(prepared_statements()) == ["SELECT 'b' AS name", "SELECT 'c' AS name"]
+
+
+def test_one_that_cannot_be_prepared_is_not_taken_for_prepared() -> None:
+    read = Statement("SELECT name FROM to_come", Named)
+    for _ in range(PREPARED_AFTER + 1):
+        with pytest.raises(ProgrammingError):
+            run(ECHO.of(VALUES), read())
+    execute("CREATE TEMPORARY TABLE to_come AS SELECT 'x' AS name")
+    assert run(read()) == ([Named("x")],)
+
+
+def test_errors_and_rolled_back_transactions() -> None:
     execute("CREATE TEMPORARY TABLE once (number int UNIQUE)")
     write = Write("INSERT INTO once VALUES (%(number)s)")
 
@@ -90,41 +134,44 @@ def test_errors_and_rolled_back_transactions(cursors: list[object]) -> None:
 
     for number in range(1, PREPARED_AFTER + 1):
         run(write(number=number))
-    cursors.clear()
     fail()
-    assert cursors == []
     with transaction.atomic():
         assert run(write(number=100)) == ([],)
         transaction.set_rollback(True)
-    run_often(fail)  # after a ROLLBACK psycopg has dropped all that was prepared
+    run_often(fail)
     run(write(number=100))
+    assert prepared_statements() == ["INSERT INTO once VALUES ($1)"]
 
 
-def test_session_that_was_ended(cursors: list[object]) -> None:
+def test_session_that_was_ended() -> None:
     run_often(lambda: run(ECHO.of(VALUES)))
     other = psycopg.connect(**connection.get_connection_params())
     with other, connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         other.execute("SELECT pg_terminate_backend(%s, 5000)", cursor.fetchone())
     other.close()
-    cursors.clear()
     with pytest.raises(OperationalError):
         run(ECHO.of(VALUES))
-    assert cursors == []
     assert not connection.is_usable()
     connection.close()
     assert run(ECHO.of(VALUES)) == ([VALUES],)
 
 
-def test_a_transaction_begins_with_its_first_statement(cursors: list[object]) -> None:
+def test_a_transaction_begins_with_its_first_statement() -> None:
     run_often(lambda: run(ECHO.of(VALUES)))
-    cursors.clear()
     with transaction.atomic():
         run(ECHO.of(VALUES))
         status = connection.connection.info.transaction_status
         assert status is psycopg.pq.TransactionStatus.INTRANS
         run(ECHO.of(VALUES))
-    assert cursors == []
+
+
+def test_a_transaction_has_the_isolation_that_is_configured() -> None:
+    connection.ensure_connection()
+    connection.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    show = Statement("SELECT current_setting('transaction_isolation') AS name", Named)
+    with transaction.atomic():
+        assert run(show()) == ([Named("repeatable read")],)
 
 
 OTHER = Statement("SELECT %(number)s::bigint AS id", Key)
@@ -135,13 +182,9 @@ def run_three() -> tuple[list[Any], ...]:
     return run(ECHO.of(VALUES), OTHER(number=1), ECHO.of(VALUES))
 
 
-def test_several_are_run_together_before_and_after_they_are_prepared(
-    cursors: list[object],
-) -> None:
-    assert [run_three() for _ in range(PREPARED_AFTER)] == [ANSWERED] * PREPARED_AFTER
-    cursors.clear()
-    assert run_three() == ANSWERED
-    assert cursors == []
+def test_several_are_run_together_before_and_after_they_are_prepared() -> None:
+    assert [run_three() for _ in range(PREPARED_AFTER + 1)] == [ANSWERED] * (PREPARED_AFTER + 1)
+    assert len(prepared_statements()) == 2
 
 
 def test_nothing_is_executed_after_an_error() -> None:
@@ -158,10 +201,12 @@ def test_nothing_is_executed_after_an_error() -> None:
         assert cursor.fetchone() == (2 * PREPARED_AFTER - 1,)
 
 
-def test_a_short_transaction_with_nothing_to_do_asks_nothing(cursors: list[object]) -> None:
-    with short_transaction():
+def test_a_short_transaction_with_nothing_to_do_asks_nothing() -> None:
+    work = Work()
+    connection.ensure_connection()
+    with work.of("nothing"), short_transaction():
         run_all([], last=True)
-    assert cursors == []
+    assert not any(work.total().values())
 
 
 def test_more_is_sent_and_answered_than_sockets_hold() -> None:
@@ -186,7 +231,7 @@ def test_session_that_ends_in_a_pipeline() -> None:
 
 @pytest.mark.parametrize("statements", [1, 2])
 def test_column_that_a_migration_has_widened(statements: int) -> None:
-    """Outside a transaction there is no ROLLBACK, with which psycopg forgets what was prepared."""
+    """Its prepared statement is of no use any more."""
     read = Statement("SELECT name FROM widened", Named)
 
     def widen(length: int) -> None:
@@ -204,6 +249,12 @@ def test_column_that_a_migration_has_widened(statements: int) -> None:
         run_often(lambda: run(read()))
         widen(7)
         assert run(read()) == ([],)
+        run_often(lambda: run(read()))
+        widen(8)
+        with pytest.raises(NotSupportedError), transaction.atomic():
+            run(read())
+        with transaction.atomic():
+            assert run(read()) == ([],)
     finally:
         execute("DROP TABLE widened")
 
@@ -218,4 +269,4 @@ def test_sessions_that_are_closed_are_not_kept() -> None:
     for _ in range(3):
         connection.close()
         run(ECHO.of(VALUES))
-    assert [one for one in prepared._transformers if one.closed] == []
+    assert [one for one in prepared._prepared if one.closed] == []

@@ -6,7 +6,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import Model
 from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
@@ -18,8 +17,7 @@ from rest_framework.views import APIView
 from msh.allowance import Known, guesses
 from msh.models import ApiToken, Scope
 from msh.store.cache import Cache
-from msh.store.compiled import Compiled
-from msh.store.operations.token_use import note_use
+from msh.store.operations.token_use import find_token, note_use
 from partners.models import digest_of
 
 _cached: Cache[str, int] = Cache()
@@ -81,35 +79,23 @@ class TokenAuthentication(BaseAuthentication):
         return 'Bearer realm="api"'
 
 
-def _columns(model: type[Model]) -> list[str]:
-    """In the order of the model, which `from_db` expects."""
-    return [field.attname for field in model._meta.concrete_fields]  # noqa: SLF001  public
-
-
-_ASKED = {"id", "username", "is_active", "is_superuser"}
-_TOKEN = _columns(ApiToken)
-_USER = [name for name in _columns(User) if name in _ASKED]
-_NOTED = ("own", "of_groups", "use_is_noted")
-_FIND = Compiled(
-    str,
-    lambda digest: (
-        ApiToken.objects.with_permissions()
-        .filter(sha256=digest)
-        .order_by()
-        .values_list(*_TOKEN, *(f"user__{name}" for name in _USER), *_NOTED)
-    ),
+# In the order of the models, which `from_db` expects.
+_OF_USER = ("is_superuser", "username", "is_active")
+_OF_TOKEN = (
+    *("id", "user_id", "name", "sha256", "scopes", "expires", "networks", "created"),
+    "last_used",
 )
 
 
 def _known(digest: str) -> ApiToken | None:
-    """As `with_permissions` reads it. Of its user, what every request asks for."""
-    cells = _FIND.first(digest)
-    if cells is None:
+    """With its user, and what `find_token` tells of both."""
+    found = find_token(digest)
+    if found is None:
         return None
-    of_user = len(_TOKEN) + len(_USER)
-    token = ApiToken.from_db(DEFAULT_DB_ALIAS, _TOKEN, cells[: len(_TOKEN)])
-    token.user = User.from_db(DEFAULT_DB_ALIAS, _USER, cells[len(_TOKEN) : of_user])
-    vars(token).update(zip(_NOTED, cells[of_user:], strict=True))
+    token = ApiToken.from_db(DEFAULT_DB_ALIAS, _OF_TOKEN, [found[name] for name in _OF_TOKEN])
+    user = [found["user_id"], *(found[name] for name in _OF_USER)]
+    token.user = User.from_db(DEFAULT_DB_ALIAS, ["id", *_OF_USER], user)
+    vars(token).update({name: found[name] for name in ("permissions", "use_is_noted")})
     return token
 
 

@@ -192,6 +192,5 @@ def _named(prefix: str, call: Call[object]) -> dict[str, object]:
 
 
 def _recorded(prefix: str, call: Call[object]) -> dict[str, object]:
-    """The values of a history row or event without those that all have. A value that no statement
-    names would count as well: psycopg translates a call with more than 50 values each time."""
+    """The values of a history row or event without those that all have."""
     return {name: v for name, v in _named(prefix, call).items() if name not in _GIVEN}

@@ -8,25 +8,18 @@ written is never written a second time: a copy earlier than the wait would break
 
 import asyncio
 import select
+import socket
 import time
-from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from http import HTTPStatus
-from typing import NoReturn, cast
-from weakref import WeakKeyDictionary
+from itertools import takewhile
+from typing import Any, NoReturn
 
 import aiohttp
-from aiohttp import payload
 from aiohttp.abc import AbstractStreamWriter, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ConnectionKey
-from aiohttp.connector import Connection
-from aiohttp.http_writer import StreamWriter
-from aiohttp.tracing import Trace
 
 from msh.faults import reach
 from msh.protocol.attempt import (
@@ -66,71 +59,89 @@ class _Unwritten(Enum):
     LATE = "the job's not_after has passed"
 
 
-_Used = WeakKeyDictionary[asyncio.BaseProtocol, int]
-"""Connections that have carried a POST, with the partner of the last."""
-_partner_id: ContextVar[int] = ContextVar("partner_id")
-"""To whom a task sends."""
-
-
 class Connector(aiohttp.TCPConnector):
     """Connects to no link-local address, whatever name led there: what is posted, and what comes
     back, is shown to whoever has set the address."""
 
-    async def _resolve_host(
-        self, host: str, port: int, traces: Sequence[Trace] | None = None
-    ) -> list[ResolveResult]:
-        found = await super()._resolve_host(host, port, traces)
-        allowed = [one for one in found if not is_link_local(one["host"])]
-        if found and not allowed:
-            raise OSError(f"{found[0]['host']} is a link-local address")
-        return allowed
+    def __init__(self, **options: Any) -> None:
+        super().__init__(socket_factory=_socket_to, **options)
 
 
-class _Connector(Connector):
-    """Takes the connection that carried the last POST to the same partner, so that one process of
-    the other side serves a pair; else the one that was used last."""
-
-    def __init__(self, used: _Used) -> None:
-        super().__init__(limit=0, keepalive_timeout=IDLE_LIMIT)
-        self._used = used
-
-    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        if waiting := self._conns.get(key):
-            partner_id = _partner_id.get()
-            own = (one for one in waiting if self._used.get(one[0]) == partner_id)
-            if first := next(own, None):
-                waiting.remove(first)
-                waiting.appendleft(first)
-        return await super()._get(key, traces)
-
-    def _release(
-        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
-    ) -> None:
-        super()._release(key, protocol, should_close=should_close)
-        if waiting := self._conns.get(key):
-            waiting.rotate()
+def _socket_to(address: aiohttp.AddrInfoType) -> socket.socket:
+    """If it raises an error, the other addresses of the host are tried."""
+    family, kind, protocol, _, (host, *_) = address
+    if is_link_local(str(host)):
+        raise OSError(f"{host} is a link-local address")
+    return socket.socket(family, kind, protocol)
 
 
-class HttpTransport:
-    """A pool of connections of one event loop. Make it and use it inside that loop."""
+class _Resolver(aiohttp.ThreadedResolver):
+    """For all connections. A name server that does not answer holds one thread for each host."""
 
     def __init__(self) -> None:
-        self._used: _Used = WeakKeyDictionary()
-        self._session = aiohttp.ClientSession(
-            connector=_Connector(self._used),
+        super().__init__()
+        self._asked: dict[object, asyncio.Task[list[ResolveResult]]] = {}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        key = host, port, family
+        if key not in self._asked:
+            task = asyncio.create_task(super().resolve(host, port, family))
+            self._asked[key] = task
+            task.add_done_callback(lambda _: self._asked.pop(key))
+        return await asyncio.shield(self._asked[key])
+
+
+class _Connection(Connector):
+    """One connection, and what is known of it. aiohttp takes the connections of a connector in
+    turn; here each has a connector and a session of its own, and `HttpTransport` chooses."""
+
+    def __init__(self, resolver: _Resolver) -> None:
+        super().__init__(limit=0, keepalive_timeout=IDLE_LIMIT, resolver=resolver)
+        self.session = aiohttp.ClientSession(
+            connector=self,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "MSH", "Accept-Encoding": "identity"},
             skip_auto_headers=("Accept",),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
         )
+        self.transport: asyncio.Transport | None = None
+        self.has_carried = False  # a POST before this one
+        self.place: list[str] = []  # scheme, host and port
+        self.partner_id = 0
+        self.free_since = 0.0
+
+    async def connect(self, *request: Any, **options: Any) -> Any:
+        """aiohttp calls it for each request, and composes its head then."""
+        made = await super().connect(*request, **options)
+        self.has_carried = self.transport is not None and self.transport is made.transport
+        self.transport = made.transport
+        return made
+
+
+class HttpTransport:
+    """Connections of one event loop. Make it and use it inside that loop."""
+
+    def __init__(self) -> None:
+        self._resolver = _Resolver()
+        self._connections: list[_Connection] = []
+        self._free: list[_Connection] = []  # the one that was used last at the end
 
     async def post(self, job: Job) -> AttemptResult | None:
-        _partner_id.set(job.partner_id)
-        body = _Body(job, self._used)
-        began_at = time.monotonic()
-        if job.is_late(began_at):
+        if job.is_late(time.monotonic()):
             return None
+        connection = self._take(job)
+        try:
+            return await self._post(connection, job)
+        finally:
+            connection.free_since = time.monotonic()
+            self._free.append(connection)
+
+    async def _post(self, connection: _Connection, job: Job) -> AttemptResult | None:
+        body = _Body(job, connection)
+        began_at = time.monotonic()
         expires = asyncio.get_running_loop().time() + job.deadline
         try:
             async with asyncio.timeout_at(expires):
@@ -152,8 +163,27 @@ class HttpTransport:
             result = _with_answer(result, response, start, size, limit, is_whole=is_whole)
         return result
 
+    def _take(self, job: Job) -> _Connection:
+        """The one that carried the last POST to the same partner, so that one process of the other
+        side serves a pair; else the one that was used last for the same address."""
+        expired = time.monotonic() - IDLE_LIMIT
+        place = job.url.split("/", 3)[:3]
+        alive = takewhile(lambda one: one.free_since > expired, reversed(self._free))
+        known = [one for one in alive if one.place == place]
+        if known:
+            own = (one for one in known if one.partner_id == job.partner_id)
+            connection = next(own, known[0])
+            self._free.remove(connection)
+        elif self._free and self._free[0].free_since <= expired:
+            connection = self._free.pop(0)  # closed by now, and opened anew
+        else:
+            connection = _Connection(self._resolver)
+            self._connections.append(connection)
+        connection.place, connection.partner_id = place, job.partner_id
+        return connection
+
     async def close(self) -> None:
-        await self._session.close()
+        await asyncio.gather(*(one.session.close() for one in self._connections))
 
     async def _post_fresh(self, job: Job, body: "_Body") -> aiohttp.ClientResponse:
         while True:
@@ -171,7 +201,7 @@ class HttpTransport:
         if job.authorization:
             headers["Authorization"] = job.authorization
         timeout = aiohttp.ClientTimeout(connect=_time_to_connect(job, time.monotonic()))
-        return await self._session.post(
+        return await body.connection.session.post(
             job.url, data=body, headers=headers, allow_redirects=False, timeout=timeout
         )
 
@@ -181,24 +211,27 @@ def _time_to_connect(job: Job, now: float) -> float:
     return max(0.001, min(job.not_after - now, job.deadline))
 
 
-class _Body(payload.Payload):
+class _Body(aiohttp.Payload):
     """The stored bytes, and what is known of their way out."""
 
-    def __init__(self, job: Job, used: _Used) -> None:
+    def __init__(self, job: Job, connection: _Connection) -> None:
         super().__init__(job.body)
-        self._size = len(job.body)
         self._job = job
-        self._used = used
+        self.connection = connection
         self.begun = False
         self._sent = len(job.body)
         self.unwritten: _Unwritten | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self._job.body)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._job.body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """aiohttp calls this with the head composed and not yet written."""
-        self._check(cast("StreamWriter", writer))
+        self._check()
         before, after = self._job.crash_points
         reach(before)
         self.begun, self._sent = True, 0
@@ -215,16 +248,16 @@ class _Body(payload.Payload):
         whole = len(self._job.body)
         return f": {self._sent} of {whole} bytes had been sent" if self._sent < whole else ""
 
-    def _check(self, writer: StreamWriter) -> None:
-        if writer.protocol in self._used:
-            if _hung_up(writer.transport):
+    def _check(self) -> None:
+        connection = self.connection
+        if connection.has_carried:
+            if _hung_up(connection.transport):
                 self._refuse(_Unwritten.STALE)
-        elif writer.transport is None:
+        elif connection.transport is None or connection.transport.is_closing():
             raise aiohttp.ClientConnectionResetError("closed by the peer as soon as it was open")
         if self._job.is_late(time.monotonic()):
             self._refuse(_Unwritten.LATE)
         self._job.note_begin()
-        self._used[writer.protocol] = self._job.partner_id
 
     def _refuse(self, why: _Unwritten) -> NoReturn:
         self.unwritten = why  # aiohttp wraps the error, so the reason is kept here

@@ -1,9 +1,15 @@
-"""Which connection a POST takes, if there are several."""
+"""Which connection a POST takes, if there are several, and how a host is found."""
 
 import asyncio
+import socket
+import threading
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from msh.protocol.attempt import AttemptResult
 from msh.transport.http import HttpTransport
 from msh.transport.job import Job
 
@@ -72,3 +78,34 @@ def test_a_partner_keeps_its_connection(job: Callable[..., Job]) -> None:
         return sorted(partner.bodies.values())
 
     assert asyncio.run(scenario()) == [[b"1"] * 5, [b"2"] * 4]
+
+
+def test_a_name_server_is_asked_once_at_a_time_for_a_host(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not answer would else hold a thread for each POST."""
+    asked: list[object] = []
+    answers = threading.Event()
+
+    def resolve(host: object, port: object, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        answers.wait(30)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    async def scenario(url: str) -> list[AttemptResult | None]:
+        transport = HttpTransport()
+        posts = [transport.post(job(url=url, partner_id=who)) for who in range(4)]
+        under_way = [asyncio.create_task(post) for post in posts]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        answers.set()
+        results = await asyncio.gather(*under_way)
+        await transport.close()
+        return results
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        results = asyncio.run(scenario(f"http://slow.example:{closed.getsockname()[1]}/"))
+    assert {one.detail.rpartition(": ")[2] for one in results if one} == {"Connection refused"}
+    assert asked == ["slow.example"]

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-
 from .limits import HEAD_LIMIT
 
 logger = logging.getLogger(__name__)
@@ -31,12 +29,11 @@ def total() -> int:
     return sum(_numbers)
 
 
-def explain(problem: HttpProcessingError) -> tuple[int, str]:
-    """The status and the reason for what aiohttp's parser raised. Its text names the rule, then
-    quotes the line that breaks it."""
-    text = problem.message
+def explain(text: str) -> tuple[int, str]:
+    """The status and the reason for what aiohttp's parser says. It names the rule, then quotes the
+    line that breaks it."""
     rule, _, quoted = text.removeprefix("Bad status line:\n  ").partition(":\n\n  ")
-    if isinstance(problem, LineTooLong) or rule == "Too many headers received":
+    if text.startswith("Got more than ") or rule == "Too many headers received":
         return 431, TOO_LONG
     line = quoted.strip().removeprefix("b").lstrip("'\"")
     if line.startswith((" ", "\\t")) and "header value" in rule:

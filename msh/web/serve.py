@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import uvloop
 from aiohttp import HttpVersion11, web
@@ -30,10 +30,6 @@ from .uploads import Uploads
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_parser import RawRequestMessage
-    from aiohttp.streams import StreamReader
-
 logger = logging.getLogger(__name__)
 
 SWEEP = 0.5  # seconds between two looks at deadlines
@@ -45,6 +41,12 @@ GRACEFUL = 8.0  # seconds that requests under way have when the process is asked
 AT_ONCE = 20
 """Connections that are given up when there is place for no more."""
 _WAITING = frozenset({Phase.IDLE, Phase.HEAD, Phase.BODY, Phase.UNREAD})
+
+
+class _Unreadable(web.BaseRequest):
+    """What was to be a request. aiohttp would answer it as HTTP/1.0."""
+
+    version = HttpVersion11  # type: ignore[assignment]
 
 
 class Server:
@@ -72,19 +74,12 @@ class Server:
         self._emptied = asyncio.Event()
         self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
 
-    def _begin(
-        self,
-        message: "RawRequestMessage",
-        content: "StreamReader",
-        connection: Connection,
-        writer: "AbstractStreamWriter",
-        task: "asyncio.Task[None]",
-    ) -> web.BaseRequest:
+    def _begin(self, message: Any, *parts: Any) -> web.BaseRequest:
         """aiohttp calls it for each request before `_exchange`, whose answer it sends."""
-        connection.begin(message, content)
-        if message.method == "UNKNOWN":  # was no request, and is answered as HTTP/1.0 otherwise
-            message = message._replace(version=HttpVersion11)
-        return web.BaseRequest(message, content, connection, writer, task, self.loop)
+        kind = _Unreadable if message.method == "UNKNOWN" else web.BaseRequest
+        http = kind(message, *parts, self.loop)
+        cast("Connection", http.protocol).begin(http.content)
+        return http
 
     async def _exchange(self, http: web.BaseRequest) -> web.StreamResponse:
         return await Exchange(self, cast("Connection", http.protocol), http).run()

@@ -29,7 +29,8 @@ def rotate_keys() -> Rotated:
         try:
             new = secrecy.rotate(token)
         except secrecy.SecretUnreadableError:
-            unreadable.append(name)
+            if name not in unreadable:
+                unreadable.append(name)
             continue
         if new == token:
             current += 1

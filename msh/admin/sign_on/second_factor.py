@@ -1,23 +1,23 @@
 """A second factor beside the password: codes of an app (TOTP), and recovery codes. The secrets are
-django-allauth's rows, encrypted by MSH_FERNET_KEYS."""
+django-allauth's rows, encrypted by MSH_FERNET_KEYS.
 
+Codes of the app are checked here, and not by django-allauth: it remembers which were used, and how
+many were wrong, in the memory of one web process, and takes a code that is older than the last one.
+"""
+
+import base64
+import hmac
+import json
+import secrets
+import struct
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from secrets import compare_digest
 from typing import Any
 from urllib.parse import urlsplit
 
-from allauth.mfa import app_settings
 from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
 from allauth.mfa.models import Authenticator
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from allauth.mfa.totp.internal.auth import (
-    TOTP,
-    format_hotp_value,
-    generate_totp_secret,
-    hotp_value,
-)
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -26,7 +26,11 @@ from django.utils import timezone
 from msh.admin.framework.sessions import end_sessions_of
 from partners import secrecy
 
-_SECRET_OF = {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+_SECRET, _CODES = "secret", "migrated_codes"
+"""Of the rows of an app and of recovery codes, as django-allauth documents them for who moves from
+another library."""
+PERIOD = 30  # seconds of a code; apps know no other
+RECOVERY_CODES = 10
 ALL = "all"
 """In MSH_SECOND_FACTOR: every user."""
 _LAST = "last_counter"
@@ -98,8 +102,8 @@ def accepts(user: User, code: str) -> str:
 
 def _taken(row: Any, code: str) -> str:
     if row.type != Authenticator.Type.TOTP:
-        return "a recovery code" if row.wrap().validate_code(code) else ""
-    counter = _counter_of(secrecy.decrypt(row.data["secret"]), code)
+        return "a recovery code" if row.wrap().validate_code("".join(code.split())) else ""
+    counter = _counter_of(secrecy.decrypt(row.data[_SECRET]), code)
     if counter <= row.data.get(_LAST, 0):
         return ""
     row.data[_LAST], row.last_used_at = counter, timezone.now()
@@ -124,8 +128,7 @@ def _wrong(row: Any) -> int:
 
 
 def new_secret() -> str:
-    secret: str = generate_totp_secret()
-    return secret
+    return base64.b32encode(secrets.token_bytes(20)).decode()
 
 
 def picture(user: User, secret: str) -> str:
@@ -141,21 +144,31 @@ def activate(user: User, secret: str, code: str) -> list[str]:
     counter = _counter_of(secret, code)
     if has(user) or not counter:
         return []
-    row = TOTP.activate(user, secret).instance
-    row.data[_LAST] = counter
-    row.save(update_fields=["data"])
-    codes: list[str] = RecoveryCodes.activate(user).get_unused_codes()
-    return codes
+    app = {_SECRET: secrecy.encrypt(secret), _LAST: counter}
+    Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data=app)
+    codes: set[str] = set()
+    while len(codes) < RECOVERY_CODES:
+        codes.add(f"{secrets.randbelow(10**8):08}")
+    kept = {_CODES: [secrecy.encrypt(one) for one in codes]}
+    Authenticator.objects.create(user=user, type=Authenticator.Type.RECOVERY_CODES, data=kept)
+    return list(codes)
 
 
 def _counter_of(secret: str, code: str) -> int:
     """The half minute, this one or one beside it, whose code it is; else 0."""
     typed = "".join(code.split()).encode()
-    this: int = int(time.time()) // app_settings.TOTP_PERIOD
+    this = int(time.time()) // PERIOD
     for counter in (this - 1, this, this + 1):
-        if compare_digest(format_hotp_value(hotp_value(secret, counter)).encode(), typed):
+        if hmac.compare_digest(_code(secret, counter).encode(), typed):
             return counter
     return 0
+
+
+def _code(secret: str, counter: int) -> str:
+    """As the app computes it (RFC 6238)."""
+    digest = hmac.digest(base64.b32decode(secret), struct.pack(">Q", counter), "sha1")
+    (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
+    return f"{(number & 0x7FFFFFFF) % 1_000_000:06}"
 
 
 def remove(user: User, keep: str | None = None) -> bool:
@@ -168,15 +181,17 @@ def remove(user: User, keep: str | None = None) -> bool:
 def kept_secrets() -> Iterator[tuple[str, str, int]]:
     """Name of the user, encrypted secret, and key of the row, of all users."""
     for row in Authenticator.objects.select_related("user").order_by("pk"):
-        yield row.user.get_username(), row.data[_SECRET_OF[row.type]], row.pk
+        is_app = row.type == Authenticator.Type.TOTP
+        for token in [row.data[_SECRET]] if is_app else row.data[_CODES]:
+            yield row.user.get_username(), token, row.pk
 
 
 @transaction.atomic
 def replace_secret(key: int, old: str, new: str) -> int:
     row = Authenticator.objects.select_for_update().filter(pk=key).first()
-    if row is None or row.data[_SECRET_OF[row.type]] != old:
+    if row is None or old not in (text := json.dumps(row.data)):
         return 0
-    row.data[_SECRET_OF[row.type]] = new
+    row.data = json.loads(text.replace(old, new))
     row.save(update_fields=["data"])
     return 1
 

@@ -54,13 +54,6 @@ class TooLarge(exceptions.APIException):
         super().__init__(f"a request has at most {settings.MSH_MESSAGE_LIMIT} bytes")
 
 
-class _PartnerRequest(Utf8Request):
-    """Its Content-Type is read with the body, by the wire format: it is no form."""
-
-    def _set_content_type_params(self, meta: "WSGIEnvironment") -> None:
-        self.content_type, self.content_params = "", {}
-
-
 class Endpoint(APIView):
     """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart. Partners are
     found anew here: what is remembered refuses nobody."""
@@ -249,7 +242,7 @@ class EndpointApplication:
         start_response: "StartResponse",
     ) -> Iterable[bytes]:
         plans.plan_for_hot_path()
-        return _send(view(_PartnerRequest(environ)), start_response)
+        return _send(view(Utf8Request(environ)), start_response)
 
 
 _TAKEN = Answer(TAKEN)

@@ -150,7 +150,6 @@ class AddIndexConcurrently(postgres.AddIndexConcurrently):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
-        self._ensure_not_in_transaction(schema_editor)
         with _lock_timeout(0):
             with connection.cursor() as cursor:
                 cursor.execute(_INDEX, [self.index.name])

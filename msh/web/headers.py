@@ -22,9 +22,12 @@ _HEADERS = {"CONTENT_TYPE": "Content-Type", "HTTP_ACCEPT": "Accept"}
 class Utf8Request(WSGIRequest):
     """Its form and its query are UTF-8, whatever its Content-Type says."""
 
-    def _set_content_type_params(self, meta: "WSGIEnvironment") -> None:
-        content_type = meta.get("CONTENT_TYPE", "")
-        self.content_type, self.content_params = parse_header_parameters(content_type)
+    def __init__(self, environ: "WSGIEnvironment") -> None:
+        content_type = environ.pop("CONTENT_TYPE", None)
+        super().__init__(environ)  # it would look the charset up
+        if content_type is not None:
+            environ["CONTENT_TYPE"] = content_type
+            self.content_type, self.content_params = parse_header_parameters(content_type)
 
 
 class Utf8Handler(WSGIHandler):

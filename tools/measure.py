@@ -19,6 +19,15 @@ PACKAGES = ("msh", "partners", "spark_bridge")
 SQL = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|COPY)\b")
 HISTORY = re.compile(r"INSERT INTO msh_history")
 POSITIONAL = re.compile(r"(?<!%)%s")
+# Documented, though they begin with an underscore: of Django's models, of named tuples, of the
+# standard library, lxml's class of elements, the types of WSGI, a factory of aiosmtpd.
+DOCUMENTED = frozenset(
+    {
+        *("_meta", "_state", "_default_manager", "_base_manager"),
+        *("_asdict", "_fields", "_replace", "_exit", "_current_frames", "_Element", "_typeshed"),
+        "_create_envelope",
+    }
+)
 # Past participles by their form, without verbs, adjectives and nouns of the domain that look alike.
 PARTICIPLE = re.compile(r"^_?[a-z]*(ed|ent|old|ept|iven|aken|hown|ought)(_|$)")
 NOT_PARTICIPLES = re.compile(
@@ -115,6 +124,67 @@ def _imported(node: ast.AST, package: str) -> list[str]:
         parts = package.split(".")[: len(package.split(".")) - node.level + 1]
         base = ".".join([*parts, base]) if base else ".".join(parts)
     return [f"{base}.{alias.name}" for alias in node.names]
+
+
+def private_names(source: list[Module]) -> list[str]:
+    """Names of libraries that are not public, as `path: name`.
+
+    An imported module that has a part with an underscore before it, or named `internal`; and an
+    attribute with one that neither the module nor one of ours that it imports defines. A name of a
+    library that a class of ours overrides is not seen here (`tests/test_public_faces.py` sees it).
+    """
+    ours = {module.name.partition(".")[0] for module in source}
+    uses: dict[str, set[str]] = defaultdict(set)
+    for imported, by in importers(source).items():
+        for name in by:
+            uses[name].add(imported)
+    defined = {module.name: set(_defined(module)) for module in source}
+    found = set()
+    for module in source:
+        known = DOCUMENTED.union(
+            defined[module.name], *(defined[name] for name in uses[module.name])
+        )
+        for node in ast.walk(module.tree):
+            found |= {f"{module.path}: {name}" for name in _private(node, ours, known)}
+    return sorted(found)
+
+
+def _private(node: ast.AST, ours: set[str], known: frozenset[str]) -> Iterator[str]:
+    if isinstance(node, ast.Attribute):
+        if is_private(node.attr) and node.attr not in known:
+            yield node.attr
+    elif isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
+        for name in _imported(node, ""):
+            parts = name.split(".")
+            if parts[0] in ours or parts[0] in sys.stdlib_module_names:
+                continue
+            if any(is_private(part) or part == "internal" for part in {*parts} - DOCUMENTED):
+                yield name
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _defined(module: Module) -> Iterator[str]:
+    """Names of its functions, classes, variables, and attributes of `self`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        ):
+            yield node.attr
+
+
+def faces(source: list[Module]) -> None:
+    found = private_names(source)
+    show("private names of libraries", len(found), found)
 
 
 def by_room(source: list[Module]) -> None:
@@ -223,7 +293,7 @@ def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     source = modules(root)
     show("modules, lines", f"{len(source)}, {sum(module.lines for module in source)}")
-    for part in (by_room, sizes, sql, names, words):
+    for part in (by_room, sizes, sql, names, words, faces):
         part(source)
 
 

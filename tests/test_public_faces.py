@@ -4,7 +4,6 @@ import ast
 import sys
 import textwrap
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from inspect import getsource, isclass
 from pathlib import Path
@@ -19,8 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 OURS = frozenset(measure.PACKAGES)
 
 KEPT = {
-    "msh/beat/scheduler.py": {"_default_now", "_heap_invalidated", "_last_full_sync"}
-    | {"_last_timestamp", "_schedule", "_when"},
     # redis-py does not show the socket on which the loop waits beside its own events.
     "msh/flows/wake_up_listener.py": {"_sock"},
     # aiosmtpd refuses lines of more than 1,000 bytes, reads any mail into memory, and closes a
@@ -92,7 +89,6 @@ def _names_of_libraries(kind: type[Any]) -> set[str]:
     return {name for base in bases for name in {*vars(base), *_names_of(base)} if is_private(name)}
 
 
-@cache
 def _names_of(kind: type[Any]) -> set[str]:
     """Private names that its source defines, or reaches for by `self` or `super()`."""
     try:

@@ -46,7 +46,7 @@ _WAITING = frozenset({Phase.IDLE, Phase.HEAD, Phase.BODY, Phase.UNREAD})
 class _Unreadable(web.BaseRequest):
     """What was to be a request. aiohttp would answer it as HTTP/1.0."""
 
-    version = HttpVersion11  # type: ignore[assignment]
+    version = HttpVersion11
 
 
 class Server:
@@ -62,7 +62,7 @@ class Server:
     ) -> None:
         self.loop = loop
         self.limits = limits
-        self.http = web.Server(self._exchange, request_factory=self._begin, loop=loop)  # type: ignore[arg-type]
+        self.http = web.Server(self._exchange, request_factory=self._begin, loop=loop)
         self.refusals = Refusals(place)
         self.has_ended = False  # what is under way is answered, and no more
         self.room = Room(limits.memory, limits.disk)
@@ -74,12 +74,13 @@ class Server:
         self._emptied = asyncio.Event()
         self._most = min(limits.connections, processes.raise_file_limit() - FILES_BESIDE)
 
-    def _begin(self, message: Any, *parts: Any) -> web.BaseRequest:
+    def _begin(
+        self, message: Any, content: Any, connection: Any, writer: Any, task: Any
+    ) -> web.BaseRequest:
         """aiohttp calls it for each request before `_exchange`, whose answer it sends."""
+        connection.begin(content)
         kind = _Unreadable if message.method == "UNKNOWN" else web.BaseRequest
-        http = kind(message, *parts, self.loop)
-        cast("Connection", http.protocol).begin(http.content)
-        return http
+        return kind(message, content, connection, writer, task, self.loop)
 
     async def _exchange(self, http: web.BaseRequest) -> web.StreamResponse:
         return await Exchange(self, cast("Connection", http.protocol), http).run()

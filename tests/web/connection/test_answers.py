@@ -172,7 +172,7 @@ def test_nothing_more_is_made_for_who_has_gone(world: World, made: Made) -> None
 
     wait_until(has_ended)
     world.wait_until_nothing_is_open()
-    assert world.server.room.free("disk") == LIMITS.disk
+    wait_until(lambda: world.server.room.free("disk") == LIMITS.disk)
 
 
 def test_a_body_that_is_made_slowly_is_waited_for(world: World, made: Made) -> None:

@@ -18,21 +18,6 @@ from . import link_sql, message_sql, party_events
 from .queue_sql import HEAD, VERSION_OF_NEXT
 
 _WRITE_LINK = link_sql.WRITE.sql
-_NOT_SUSPENDED = {
-    "suspended_since": "NULL",
-    "suspended_for": "''",
-    "suspended_detail": "''",
-    "suspended_reason": "''",
-}
-"""A link whose next message is put in flight: as constants, for a statement has 50 values at most
-that psycopg does not translate each time."""
-
-
-def _write_started() -> str:
-    sql = _WRITE_LINK
-    for name, constant in _NOT_SUSPENDED.items():
-        sql = sql.replace(f"%({name})s", constant)
-    return sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +44,6 @@ END_ATTEMPT = Write(f"""
 
 _ONE_TIME = {"partner_id": "%(partner_id)s", "at": "%(done_at)s"}
 """Of all that a statement records."""
-_GIVEN = {f"{prefix}_{name}" for prefix in ("event", "entry", "then") for name in _ONE_TIME}
 
 # The message that is next by what this process remembers is still the head of the queue, and
 # message, agreement and partner are as they were.
@@ -72,10 +56,10 @@ _NEXT_AS_REMEMBERED = f"""
 """
 
 
-def _if_unchanged(write: str = _WRITE_LINK, guard: str = "") -> str:
+def _if_unchanged(guard: str = "") -> str:
     return f"""
     WITH link AS (
-        {write} AND xmin = %(version)s {guard}
+        {_WRITE_LINK} AND xmin = %(version)s {guard}
         RETURNING id, xmin::text AS version, statement_timestamp() AS at),
     done AS (
         UPDATE msh_outboundmessage
@@ -100,7 +84,7 @@ ACKNOWLEDGE_IF_UNCHANGED = Statement(f"{_if_unchanged()} SELECT version, at FROM
 # With a promise the link has the number of its attempt.
 def _and_start_next(guard: str = "") -> Statement[Written]:
     return Statement(
-        f"""{_if_unchanged(_write_started(), guard)},
+        f"""{_if_unchanged(guard)},
     next AS (
         UPDATE msh_outboundmessage
         SET state = 'in_flight', sequence_number = %(next_sequence_number)s,
@@ -160,8 +144,8 @@ def if_unchanged(
             partner_id=entry.values["partner_id"],
             **link.values,
             **_named("done", done),
-            **_recorded("event", event),
-            **_recorded("entry", entry),
+            **_named("event", event),
+            **_named("entry", entry),
         )
     if statements == _ACK_AND_NEXT:
         done, following, link, event, entry, then = calls
@@ -174,12 +158,12 @@ def if_unchanged(
             version=version,
             partner_id=entry.values["partner_id"],
             **(remembered or {}),
-            **{name: v for name, v in link.values.items() if name not in _NOT_SUSPENDED},
+            **link.values,
             **_named("done", done),
             **_named("next", following),
-            **_recorded("event", event),
-            **_recorded("entry", entry),
-            **_recorded("then", then),
+            **_named("event", event),
+            **_named("entry", entry),
+            **_named("then", then),
             head=heads[0].values["head"],
             body_sha256=heads[0].values["body_sha256"],
             head_at=heads[0].values["at"],
@@ -189,8 +173,3 @@ def if_unchanged(
 
 def _named(prefix: str, call: Call[object]) -> dict[str, object]:
     return {f"{prefix}_{name}": value for name, value in call.values.items()}
-
-
-def _recorded(prefix: str, call: Call[object]) -> dict[str, object]:
-    """The values of a history row or event without those that all have."""
-    return {name: v for name, v in _named(prefix, call).items() if name not in _GIVEN}

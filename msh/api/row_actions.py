@@ -1,5 +1,5 @@
 """An operator's action on one row, by its id: `POST .../ID/ACTION` with a reason. The views with
-their forms are made from the declarations of the actions; DOORS has those that programs need.
+their forms are made from the declarations of the actions; API_ACTIONS has those that programs need.
 """
 
 from collections.abc import Callable, Mapping
@@ -142,7 +142,7 @@ ASKED = OpenApiResponse(AskedDocument, "Not done: a second person must confirm i
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ApiAction:
     """One action at one address: `path`, and `name` of the operation in the OpenAPI
     document. `rows`: with what the flow or the answer needs of other tables.
 
@@ -173,32 +173,34 @@ class RowActionView(ApiView):
 
     scopes = {"POST": Scope.OPERATE}
     parser_classes = [JsonParser]
-    door: ClassVar[Door]
+    declared: ClassVar[ApiAction]
     form: ClassVar[type[Form]]
     status: ClassVar[int]
 
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
-        action = self.door.action
+        action = self.declared.action
         require_permissions(request, *action.permissions)
         form = validated_body(request, self.form)
         by = actor(request, form.pop("reason"), form.pop("alone", ""))
-        row = get_object_or_404(self.door.rows.all(), pk=id)
+        row = get_object_or_404(self.declared.rows.all(), pk=id)
         done = action.do(*action.subject.parts(row), actor=by, **form)
-        return Response(self.door.document(self.door.answer_of(row, done)).data, self.status)
+        return Response(
+            self.declared.document(self.declared.answer_of(row, done)).data, self.status
+        )
 
 
-def view_of(door: Door) -> type[RowActionView]:
+def view_of(declared: ApiAction) -> type[RowActionView]:
     """With its part of the OpenAPI document."""
-    name = "".join(word.capitalize() for word in door.name.split("_"))
-    form = form_of(f"{name}Form", door.action)
-    status = 201 if door.begins else 200
-    parts = {"door": door, "form": form, "status": status}
-    asks = {202: ASKED} if door.action.second_person else {}
+    name = "".join(word.capitalize() for word in declared.name.split("_"))
+    form = form_of(f"{name}Form", declared.action)
+    status = 201 if declared.begins else 200
+    parts = {"declared": declared, "form": form, "status": status}
+    asks = {202: ASKED} if declared.action.second_person else {}
     documented = extend_schema(
-        operation_id=door.name,
-        description=door.action.summary,
+        operation_id=declared.name,
+        description=declared.action.summary,
         request=form,
-        responses={status: door.document, **asks, **schema.problems(*REFUSALS)},
+        responses={status: declared.document, **asks, **schema.problems(*REFUSALS)},
     )
     return extend_schema_view(post=documented)(type(f"{name}View", (RowActionView,), parts))
 
@@ -233,15 +235,15 @@ _LINKS = OutboundLink.objects.select_related("partner")
 _REFUSALS = Signal.objects.filter(kind=SignalKind.ERROR).select_related("link__partner")
 
 
-def _on_link(name: str, action: OperatorAction) -> Door:
-    return Door(
+def _on_link(name: str, action: OperatorAction) -> ApiAction:
+    return ApiAction(
         name, f"links/<int:id>/{action.hyphenated}", action, _LINKS, LinkStateDocument, _link
     )
 
 
-def _on_conversation(verb: str, direction: str, action: OperatorAction) -> Door:
+def _on_conversation(verb: str, direction: str, action: OperatorAction) -> ApiAction:
     model = OutboundConversation if direction == "out" else InboundConversation
-    return Door(
+    return ApiAction(
         f"{verb}_{direction}bound_conversation",
         f"conversations/{direction}/<int:id>/{action.hyphenated}",
         action,
@@ -251,11 +253,11 @@ def _on_conversation(verb: str, direction: str, action: OperatorAction) -> Door:
     )
 
 
-DOORS = (
+API_ACTIONS = (
     _on_link("suspend_link", link_actions.SUSPEND),
     _on_link("resume_link", link_actions.RESUME),
     _on_link("send_link_now", link_actions.SEND_NOW),
-    Door(
+    ApiAction(
         "plan_maintenance",
         "links/<int:id>/plan-maintenance",
         link_actions.PLAN_MAINTENANCE,
@@ -263,7 +265,7 @@ DOORS = (
         WindowDocument,
         begins=True,
     ),
-    Door(
+    ApiAction(
         "cancel_queue",
         "links/<int:id>/cancel-queue",
         link_actions.CANCEL_QUEUE,
@@ -277,7 +279,7 @@ DOORS = (
     _on_conversation("skip_missing_of", "in", conversations.SKIP_MISSING),
     _on_conversation("drop_held_of", "in", conversations.DROP_HELD),
     _on_conversation("start_order_of", "in", conversations.START_ORDER_IN),
-    Door(
+    ApiAction(
         "replay_delivery",
         "deliveries/<int:id>/replay",
         actions.REPLAY,
@@ -285,24 +287,24 @@ DOORS = (
         JobDocument,
         begins=True,
     ),
-    Door(
+    ApiAction(
         "end_maintenance",
         "maintenance/<int:id>/end",
         actions.END_MAINTENANCE,
         MaintenanceWindow.objects.select_related("partner"),
         WindowDocument,
     ),
-    Door(
+    ApiAction(
         "cancel_job", "jobs/<int:id>/cancel", actions.CANCEL_JOB, BulkJob.objects.all(), JobDocument
     ),
-    Door(
+    ApiAction(
         "resolve_incident",
         "incidents/<int:id>/resolve",
         actions.RESOLVE,
         Incident.objects.select_related("partner"),
         IncidentDocument,
     ),
-    Door(
+    ApiAction(
         "take_back_refusal",
         "refusals/<int:id>/take-back",
         actions.TAKE_BACK_REFUSAL,

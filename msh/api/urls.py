@@ -76,7 +76,10 @@ urlpatterns = [
     path("v1/jobs/<int:id>/rows", jobs.JobRowsView.as_view()),
     path("v1/incidents", links.INCIDENTS.as_view()),
     path("v1/refusals", refusals.REFUSALS.as_view()),
-    *(path(f"v1/{door.path}", row_actions.view_of(door).as_view()) for door in row_actions.DOORS),
+    *(
+        path(f"v1/{declared.path}", row_actions.view_of(declared).as_view())
+        for declared in row_actions.API_ACTIONS
+    ),
     path("v1/statistics", statistics.StatisticsView.as_view()),
     re_path("", problems.not_found),
 ]

@@ -9,7 +9,7 @@ from django.core.management import get_commands, load_command_class
 
 from msh import roles
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
-from msh.api.row_actions import DOORS, Door, form_of
+from msh.api.row_actions import API_ACTIONS, ApiAction, form_of
 from msh.flows.operations import actions, conversation_actions, link_actions
 from msh.flows.operations.four_eyes import request_actions
 from msh.flows.operations.operator_action import OperatorAction
@@ -51,7 +51,7 @@ def test_each_permission_of_an_action_exists_and_belongs_to_a_role() -> None:
 
 def test_actions_of_the_api_and_the_commands_say_what_they_do() -> None:
     commands = [one.declared for one in COMMANDS.values()]
-    offered = [door.action for door in DOORS]
+    offered = [declared.action for declared in API_ACTIONS]
     offered += [action for one in commands for action in (one.action, *one.by_direction.values())]
 
     assert {id(action) for action in offered} <= set(DECLARED)
@@ -71,12 +71,12 @@ def test_a_command_is_where_django_looks_and_takes_what_its_action_takes(name: s
     assert ("alone" in taken) == bool(declared.second_person)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_a_form_of_the_api_has_the_parameters_of_its_action(door: Door) -> None:
-    fields = form_of("Form", door.action)().fields
-    expected = {"reason", *(one.name for one in door.action.parameters)}
-    assert set(fields) == expected | ({"alone"} if door.action.second_person else set())
-    for one in door.action.parameters:
+@pytest.mark.parametrize("declared", API_ACTIONS, ids=lambda declared: declared.name)
+def test_a_form_of_the_api_has_the_parameters_of_its_action(declared: ApiAction) -> None:
+    fields = form_of("Form", declared.action)().fields
+    expected = {"reason", *(one.name for one in declared.action.parameters)}
+    assert set(fields) == expected | ({"alone"} if declared.action.second_person else set())
+    for one in declared.action.parameters:
         assert fields[one.name].required == one.required
 
 

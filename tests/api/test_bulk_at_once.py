@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
+from threading import Event
 from typing import Any
 
 import psycopg
@@ -121,39 +123,60 @@ def test_id_that_is_committed_meanwhile_is_known(
     assert sorted(kept(world)) == ["m-1", "m-2", "m-3"]
 
 
+Deadlock = Callable[[Any], "Future[Answer]"]
+
+
+@pytest.fixture
 def deadlock(
-    threads: ThreadPoolExecutor, shop: Application, world: World, other: Any
-) -> "Future[Answer]":
+    world: World,
+    shop: Application,
+    threads: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Deadlock:
     """They have m-2 and want m-1; the request has m-1 and wants m-2. The request finds it out, if
-    they want m-1 before it looks: it looks once, `deadlock_timeout` after it began to wait."""
+    they want m-1 before it looks: it looks once, `deadlock_timeout` after it began to wait.
+
+    Its second try begins when they have m-1: else it could be faster than they, have m-1 once more,
+    and be in a second deadlock.
+    """
+    theirs, tries = Event(), count(1)
+    lock = submit_many.lock_parents
+
+    def lock_in_turn(agreements: Any) -> Any:
+        assert next(tries) == 1 or theirs.wait(60)
+        return lock(agreements)
+
+    monkeypatch.setattr(submit_many, "lock_parents", lock_in_turn)
 
     def patient() -> Answer:
         with connection.cursor() as cursor:
             cursor.execute("SET deadlock_timeout = '8s'; SET lock_timeout = '1min'")
         return shop.bulk([order(world, f"m-{n}") for n in (1, 2)])
 
-    keep(other, world, "m-2")
-    answer = threads.submit(closing, patient)
-    wait_until(waits_for_a_lock, what="a request that waits")
-    keep(other, world, "m-1")
-    return answer
+    def begin(other: Any) -> "Future[Answer]":
+        keep(other, world, "m-2")
+        answer = threads.submit(closing, patient)
+        wait_until(waits_for_a_lock, what="a request that waits")
+        keep(other, world, "m-1")
+        theirs.set()
+        return answer
+
+    return begin
 
 
-def test_deadlock_is_tried_once_more(
-    world: World, shop: Application, threads: ThreadPoolExecutor
-) -> None:
+def test_deadlock_is_tried_once_more(world: World, deadlock: Deadlock) -> None:
     with another() as other:
-        answer = deadlock(threads, shop, world, other)
+        answer = deadlock(other)
         other.rollback()
         assert results(answer.result()) == ["accepted", "accepted"]
     assert kept(world) == ["m-1", "m-2"]
 
 
 def test_second_time_in_the_way_is_not_now(
-    world: World, shop: Application, threads: ThreadPoolExecutor
+    world: World, shop: Application, deadlock: Deadlock
 ) -> None:
     with another() as other:
-        answer = deadlock(threads, shop, world, other)
+        answer = deadlock(other)
         wait_until(waits_for_a_lock, what="the second try")
         other.commit()
         refused = answer.result()

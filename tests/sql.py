@@ -21,10 +21,22 @@ def execute(statement: str, *values: Any) -> None:
 
 
 def analyze(*tables: str) -> None:
-    """ANALYZE these tables, or all. Waits for an autovacuum that does the same, however long."""
+    """ANALYZE these tables, or all."""
+    _whatever_autovacuum_does(f"ANALYZE {', '.join(tables)}")
+
+
+def reindex(*tables: str) -> None:
+    """Remove what an index still has of rows that earlier tests took back: reading past it would
+    count as a cost of this test."""
+    for table in tables:
+        _whatever_autovacuum_does(f"REINDEX TABLE {table}")
+
+
+def _whatever_autovacuum_does(statement: str) -> None:
+    """Run a statement that waits for an autovacuum of the same table, however long."""
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = 0")
-        cursor.execute(f"ANALYZE {', '.join(tables)}")
+        cursor.execute(statement)
         cursor.execute("RESET lock_timeout")
 
 

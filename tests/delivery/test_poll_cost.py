@@ -14,7 +14,7 @@ from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.costs import add_idle_partners, cost_of, multiply, statements_of
 from tests.flows.world import make_world
-from tests.sql import analyze
+from tests.sql import analyze, reindex
 
 pytestmark = pytest.mark.django_db
 
@@ -120,8 +120,9 @@ def run_again() -> Callable[[Consumer, int], None]:
             )
             for one in new
         )
-        analyze("msh_delivery")
+        analyze()
 
+    reindex("msh_delivery", "msh_inboundmessage")
     return add
 
 

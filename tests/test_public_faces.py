@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tools import measure
-from tools.measure import DOCUMENTED, Module, is_private, private_names
+from tools.measure import DOCUMENTED, is_private, private_names
+from tools.source import PACKAGES, Module, modules
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = frozenset(measure.PACKAGES)
+OURS = frozenset(PACKAGES)
 
 KEPT = {
     # redis-py does not show the socket on which the loop waits beside its own events.
@@ -37,7 +37,7 @@ OPTIONAL = ("msh/admin/sign_on/", "spark_bridge/")
 
 @pytest.fixture(scope="module")
 def source() -> list[Module]:
-    return measure.modules(ROOT)
+    return modules(ROOT)
 
 
 def test_modules_name_nothing_that_is_private(source: list[Module]) -> None:

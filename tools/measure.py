@@ -1,24 +1,50 @@
-"""Figures about the source: sizes by room, SQL, names, comments, types. Standard library only.
+"""Figures by which two versions are compared: sizes, journeys, imports. Nothing is run.
 
-    python tools/measure.py [FOLDER]      FOLDER is a checkout; default: this one
+    python tools/measure.py [FOLDER ...]              a column for each; default: this checkout
+    python tools/measure.py [FOLDER] --journey NAME   the functions that are counted, by file
 
-Every figure is a count over the syntax trees of the product (`msh`, `partners`, `spark_bridge`,
-without migrations), so two versions can be compared. Counting rules stand beside each figure.
+Own code: lines of `msh`, `partners` and `spark_bridge` without migrations. The core: what a message
+passes through, that is CORE without FEATURES. Tests: lines of Python and TOML below `tests/`.
+
+A journey begins at the functions that `tools/journeys.toml` names under `starts`, and follows every
+call that the source shows (`tools/calls.py` says how). What stands under `aside`, which an ordinary
+message does not enter, is neither counted nor followed; nor are methods without a body, of
+protocols and abstract classes. A function of `msh/wire` that others call counts as one, whatever it
+calls. Files are those of the functions.
+
+Circles: groups of modules that import each other; imports inside functions and for type checkers
+count too. Arrows up: rooms are the folders in a package, and each module beside them; where rooms
+import each other in a circle, the fewest imports without which they would not.
 """
 
+import argparse
 import ast
 import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import translate
+from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
-PACKAGES = ("msh", "partners", "spark_bridge")
-# A string is SQL if it begins like a statement. Fragments (column lists, joins) are not counted.
-SQL = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|COPY)\b")
-HISTORY = re.compile(r"INSERT INTO msh_history")
-POSITIONAL = re.compile(r"(?<!%)%s")
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.calls import Function, Graph
+from tools.source import Module, imported, importers, modules
+
+# What a message passes through on its way, and what is asked on it.
+CORE = (
+    *("msh/protocol/", "msh/wire/", "msh/transport/", "msh/models/", "partners/"),
+    *("msh/store/", "msh/flows/", "msh/endpoint/", "msh/smtpd/", "msh/api/", "msh/tasks.py"),
+)
+# A folder or module of such a name is a feature that the core does without.
+FEATURES = re.compile(
+    r"/(operations|operators|statistics|alerts?|four_eyes|many|search|business_keys?|moving"
+    r"|act_request|bulk_\w+|stuck\w*|escalation|window)(/|\.py$)"
+)
 # Documented, though they begin with an underscore: of Django's models, of named tuples, of the
 # standard library, lxml's class of elements, the types of WSGI, a factory of aiosmtpd.
 DOCUMENTED = frozenset(
@@ -28,104 +54,145 @@ DOCUMENTED = frozenset(
         "_create_envelope",
     }
 )
-# Past participles by their form, without verbs, adjectives and nouns of the domain that look alike.
-PARTICIPLE = re.compile(r"^_?[a-z]*(ed|ent|old|ept|iven|aken|hown|ought)(_|$)")
-NOT_PARTICIPLES = re.compile(
-    r"^_?(need|feed|seed|event|content|sent_at|threshold|embedded|speed|accept|hold|proceed)"
-)
+JOURNEYS = Path(__file__).with_name("journeys.toml")
 
 
-@dataclass(frozen=True)
-class Module:
-    """A source file with its syntax tree."""
-
-    path: Path
-    name: str
-    text: str
-    tree: ast.Module
-
-    @property
-    def lines(self) -> int:
-        return self.text.count("\n")
-
-    @property
-    def room(self) -> str:
-        return "/".join(self.path.parts[:2]) if len(self.path.parts) > 2 else self.path.parts[0]
+# --- sizes ----------------------------------------------------------------------------------------
+def is_core(module: Module) -> bool:
+    path = module.path.as_posix()
+    return path.startswith(CORE) and not FEATURES.search(path)
 
 
-def modules(root: Path) -> list[Module]:
-    """The product's modules."""
-    files = (file for name in PACKAGES for file in sorted((root / name).rglob("*.py")))
-    return [_module(root, file) for file in files if "migrations" not in file.parts]
+def lines_of(source: Iterable[Module]) -> int:
+    return sum(module.lines for module in source)
 
 
-def _module(root: Path, file: Path) -> Module:
-    path = file.relative_to(root)
-    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-    text = file.read_text(encoding="utf-8")
-    return Module(path, name, text, ast.parse(text))
+def lines_of_tests(root: Path) -> int:
+    files = (file for end in ("py", "toml") for file in (root / "tests").rglob(f"*.{end}"))
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in files)
 
 
-def functions(
-    source: list[Module],
-) -> Iterator[tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for module in source:
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield module, node
+def comments(source: list[Module]) -> str:
+    """Whole-line comments in 1,000 lines."""
+    found = sum(
+        line.lstrip().startswith("#") for module in source for line in module.text.splitlines()
+    )
+    return f"{1000 * found / lines_of(source):.0f}"
 
 
-def strings(module: Module) -> Iterator[str]:
-    """String constants, those in f-strings too; docstrings left out."""
-    docstrings = {
-        id(node.body[0].value)
+def spans(source: list[Module]) -> str:
+    """Lines of functions: median, 90 %, longest."""
+    found = sorted(
+        node.end_lineno - node.lineno + 1
+        for module in source
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(module.tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in docstrings
-        ):
-            yield node.value
+        if isinstance(node, Function) and node.end_lineno
+    )
+    return f"{found[len(found) // 2]}, {found[len(found) * 9 // 10]}, {found[-1]}"
 
 
-def importers(source: list[Module]) -> dict[str, set[str]]:
-    """Module → the modules that import it."""
-    known = {module.name for module in source}
-    found: dict[str, set[str]] = defaultdict(set)
-    for module in source:
-        package = (
-            module.name if module.path.name == "__init__.py" else module.name.rpartition(".")[0]
+# --- journeys -------------------------------------------------------------------------------------
+class Journey(NamedTuple):
+    """See the top of `journeys.toml`."""
+
+    title: str
+    starts: tuple[str, ...]
+    before: tuple[str, ...]
+    aside: tuple[str, ...]
+
+
+def journeys(path: Path = JOURNEYS) -> dict[str, Journey]:
+    """The journeys by name."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    common = data.pop("aside")
+    return {
+        name: Journey(
+            one["title"],
+            tuple(one["starts"]),
+            tuple(one.get("before", ())),
+            (*common, *one.get("aside", ())),
         )
-        for node in ast.walk(module.tree):
-            for imported in _imported(node, package):
-                if (name := _longest_known(imported, known)) not in ("", module.name):
-                    found[name].add(module.name)
+        for name, one in data.items()
+    }
+
+
+def functions_of(journey: Journey, graph: Graph) -> list[str]:
+    """The names of the functions of a journey, in the order of a reader. Raises ValueError if the
+    source has not all of its starts."""
+    aside = re.compile("|".join(map(translate, journey.aside)))
+    for starts in (journey.starts, journey.before):
+        if starts and graph.functions.keys() >= set(starts):
+            return graph.reached(starts, aside.match)
+    missing = ", ".join(name for name in journey.starts if name not in graph.functions)
+    raise ValueError(f"{journey.title}: {JOURNEYS.name} names {missing}, which is not there")
+
+
+def files_of(names: Iterable[str], graph: Graph) -> dict[str, list[str]]:
+    """File → its functions among these."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        module = graph.functions[name].module
+        found[module.path.as_posix()].append(name.removeprefix(f"{module.name}."))
     return found
 
 
-def _longest_known(name: str, known: set[str]) -> str:
-    while name and name not in known:
-        name = name.rpartition(".")[0]
-    return name
+# --- imports --------------------------------------------------------------------------------------
+def imports(source: list[Module]) -> dict[str, set[str]]:
+    """Module → the modules that it imports, wherever in it."""
+    found: dict[str, set[str]] = {module.name: set() for module in source}
+    for name, by in importers(source).items():
+        for one in by:
+            found[one].add(name)
+    return found
 
 
-def _imported(node: ast.AST, package: str) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if not isinstance(node, ast.ImportFrom):
-        return []
-    base = node.module or ""
-    if node.level:
-        parts = package.split(".")[: len(package.split(".")) - node.level + 1]
-        base = ".".join([*parts, base]) if base else ".".join(parts)
-    return [f"{base}.{alias.name}" for alias in node.names]
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The largest groups of which each member reaches each other one."""
+    reach = {name: _reached(name, graph) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach[other])) for name in graph
+    }
+    return sorted(list(group) for group in groups if len(group) > 1)
 
 
+def _reached(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in graph.get(waiting.pop(), set()) - found:
+            found.add(name)
+            waiting.append(name)
+    return found
+
+
+def arrows_up(source: list[Module]) -> list[str]:
+    """The fewest imports between rooms without which no rooms were in a circle."""
+    rooms = {module.name: _room(module) for module in source}
+    arrows: dict[str, set[str]] = defaultdict(set)
+    for name, used in imports(source).items():
+        arrows[rooms[name]] |= {rooms[one] for one in used} - {rooms[name]}
+    return [arrow for circle in circles(arrows) for arrow in _fewest(circle, arrows)]
+
+
+def _room(module: Module) -> str:
+    """Its folder in the package, or itself beside these folders."""
+    folders = module.path.parts[:-1]
+    return ".".join(folders[:2]) if len(folders) > 1 else module.name
+
+
+def _fewest(circle: list[str], arrows: Mapping[str, set[str]]) -> list[str]:
+    inside = [(one, other) for one in circle for other in sorted(arrows[one] & set(circle))]
+    for count in range(1, len(inside)):
+        for gone in combinations(inside, count):
+            left = {
+                one: {b for a, b in inside if a == one and (a, b) not in gone} for one in circle
+            }
+            if not circles(left):
+                return [f"{one} → {other}" for one, other in gone]
+    return []
+
+
+# --- private names --------------------------------------------------------------------------------
 def private_names(source: list[Module]) -> list[str]:
     """Names of libraries that are not public, as `path: name`.
 
@@ -135,9 +202,9 @@ def private_names(source: list[Module]) -> list[str]:
     """
     ours = {module.name.partition(".")[0] for module in source}
     uses: dict[str, set[str]] = defaultdict(set)
-    for imported, by in importers(source).items():
+    for used, by in importers(source).items():
         for name in by:
-            uses[name].add(imported)
+            uses[name].add(used)
     defined = {module.name: set(_defined(module)) for module in source}
     found = set()
     for module in source:
@@ -154,7 +221,7 @@ def _private(node: ast.AST, ours: set[str], known: frozenset[str]) -> Iterator[s
         if is_private(node.attr) and node.attr not in known:
             yield node.attr
     elif isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level):
-        for name in _imported(node, ""):
+        for name in imported(node, "").values():
             parts = name.split(".")
             if parts[0] in ours or parts[0] in sys.stdlib_module_names:
                 continue
@@ -182,119 +249,77 @@ def _defined(module: Module) -> Iterator[str]:
             yield node.attr
 
 
-def faces(source: list[Module]) -> None:
-    found = private_names(source)
-    show("private names of libraries", len(found), found)
+# --- what is printed ------------------------------------------------------------------------------
+class Figure(NamedTuple):
+    """`where`: what was counted, if it is to be listed."""
+
+    value: object
+    where: Iterable[str] = ()
 
 
-def by_room(source: list[Module]) -> None:
-    rooms: dict[str, list[int]] = defaultdict(list)
+def figures(root: Path) -> dict[str, Figure]:
+    """The rows of the table for one checkout."""
+    source = modules(root)
+    groups, up, private = circles(imports(source)), arrows_up(source), private_names(source)
+    graph = Graph(source)
+    counted = {f"{one.title} ({name})": _count(one, graph) for name, one in journeys().items()}
+    return {
+        "own code, lines": Figure(lines_of(source)),
+        "  of it the core": Figure(lines_of(filter(is_core, source))),
+        "tests with mutants and data of tables, lines": Figure(lines_of_tests(root)),
+        "functions / files:": Figure(""),
+        **{f"  {what}": figure for what, figure in counted.items()},
+        "circles of modules": Figure(len(groups), map(", ".join, groups)),
+        "arrows up": Figure(len(up), up),
+        "private names of libraries": Figure(len(private), private),
+        "lines of a function: median, 90 %, longest": Figure(spans(source)),
+        "whole-line comments in 1,000 lines": Figure(comments(source)),
+        "lines in:": Figure(""),
+        **{f"  {room}": Figure(lines) for room, lines in sorted(lines_by_room(source).items())},
+    }
+
+
+def _count(journey: Journey, graph: Graph) -> Figure:
+    found = functions_of(journey, graph)
+    return Figure(f"{len(found)} / {len(files_of(found, graph))}")
+
+
+def lines_by_room(source: list[Module]) -> dict[str, int]:
+    rooms: dict[str, int] = defaultdict(int)
     for module in source:
-        rooms[module.room].append(module.lines)
-    for room, lines in sorted(rooms.items()):
-        print(f"  {room:32} {len(lines):4} modules {sum(lines):6} lines, longest {max(lines)}")
+        rooms["/".join(module.path.parts[:-1][:2])] += module.lines
+    return rooms
 
 
-def sizes(source: list[Module]) -> None:
-    folders = Counter(module.path.parent for module in source)
-    folder, count = folders.most_common(1)[0]
-    show("fullest folder (modules)", f"{count}  {folder}")
-    spans = sorted(
-        node.end_lineno - node.lineno + 1 for _, node in functions(source) if node.end_lineno
-    )
-    show("functions", len(spans))
-    show(
-        "function lines: median, 90 %, longest",
-        f"{spans[len(spans) // 2]}, {spans[len(spans) * 9 // 10]}, {spans[-1]}",
-    )
-    small = importers(source)
-    few = [
-        m
-        for m in source
-        if m.lines < 30 and len(small[m.name]) == 1 and m.path.name != "__init__.py"
-    ]
-    show("modules under 30 lines with one importer", len(few), [str(m.path) for m in few])
+def print_table(tables: list[dict[str, Figure]]) -> None:
+    """A column for each checkout. What was counted is listed for the last one."""
+    for what in dict.fromkeys(row for table in tables for row in table):
+        row = [table.get(what, Figure("-")) for table in tables]
+        print(f"{what:64}", *(f"{figure.value!s:>12}" for figure in row))
+        for line in row[-1].where:
+            print(f"    {line}")
 
 
-def sql(source: list[Module]) -> None:
-    homes: Counter[str] = Counter()
-    history: Counter[str] = Counter()
-    positional = 0
-    for module in source:
-        for text in strings(module):
-            if SQL.match(text):
-                homes[module.room] += 1
-                positional += len(POSITIONAL.findall(text))
-            history[str(module.path)] += len(HISTORY.findall(text))
-        history[str(module.path)] += module.text.count("History.objects.create")
-    history += Counter()
-    show(
-        "rooms with SQL statements",
-        len(homes),
-        [f"{name} ({n})" for name, n in homes.most_common()],
-    )
-    show("positional placeholders in statements", positional)
-    show("places that insert into the history", sum(history.values()), list(history))
-
-
-def names(source: list[Module]) -> None:
-    participles = sorted(
-        f"{module.name}.{node.name}"
-        for module, node in functions(source)
-        if PARTICIPLE.match(node.name) and not NOT_PARTICIPLES.match(node.name) and _writes(node)
-    )
-    show(
-        "participle-named functions that return nothing or call a writer",
-        len(participles),
-        participles,
-    )
-
-
-def _writes(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether it acts: it returns nothing, or runs a statement."""
-    returns_nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
-    calls = {ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
-    return returns_nothing or any(
-        re.search(r"\b(run|execute\w*|create|update|save|add)$", c) for c in calls
-    )
-
-
-def words(source: list[Module]) -> None:
-    defined = [node for _, node in functions(source)]
-    documented = sum(ast.get_docstring(node) is not None for node in defined)
-    show("functions with a docstring", f"{100 * documented / len(defined):.0f} %")
-    lines = sum(module.lines for module in source)
-    comments = sum(
-        line.lstrip().startswith("#") for module in source for line in module.text.splitlines()
-    )
-    show("whole-line comments in 1,000 lines", f"{1000 * comments / lines:.0f}")
-    anys = 0
-    for node in defined:
-        arguments = node.args
-        every = (
-            *arguments.posonlyargs,
-            *arguments.args,
-            *arguments.kwonlyargs,
-            arguments.vararg,
-            arguments.kwarg,
-        )
-        notes = [each.annotation for each in every if each and each.annotation] + [node.returns]
-        anys += sum(bool(re.search(r"\bAny\b", ast.unparse(note))) for note in notes if note)
-    show("`Any` in signatures", anys)
-
-
-def show(what: str, figure: object, where: list[str] | None = None) -> None:
-    print(f"{what:66} {figure}")
-    for line in where or []:
-        print(f"    {line}")
+def print_journey(name: str, source: list[Module]) -> None:
+    graph, known = Graph(source), journeys()
+    if name not in known:
+        sys.exit(f"There is no journey {name!r}; there are {', '.join(known)}.")
+    for file, functions in files_of(functions_of(known[name], graph), graph).items():
+        print(f"{file:64}", f"{len(functions):>12}")
+        for function in functions:
+            print(f"    {function}")
 
 
 def main() -> None:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    source = modules(root)
-    show("modules, lines", f"{len(source)}, {sum(module.lines for module in source)}")
-    for part in (by_room, sizes, sql, names, words, faces):
-        part(source)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    here = Path(__file__).resolve().parent.parent
+    parser.add_argument("folders", nargs="*", type=Path, default=[here])
+    parser.add_argument("--journey", help="list its functions by file")
+    options = parser.parse_args()
+    if options.journey:
+        print_journey(options.journey, modules(options.folders[-1]))
+    else:
+        print_table([figures(folder) for folder in options.folders])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What we keep. Every durable thing is a row here; only `msh.store` writes."""
+"""The tables: every durable thing is a row of one. Messages, links and deliveries are changed by
+`msh.store` alone; what administrators set up is saved by forms and flows too."""
 
 from .alerts import PAGERDUTY_URL, AlertRecipient, MaintenanceWindow, addresses_of
 from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions

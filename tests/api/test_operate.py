@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from msh.flows.operations import change_link
 from msh.models import History, Incident, OutboundLink
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.refusals import note_refused
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.conftest import Tokens
@@ -49,7 +50,7 @@ def test_history_of_a_link_has_what_was_refused_before_it_was_a_message(
 ) -> None:
     """As the console's page and the command line: one list of both directions."""
     world, other = make_world(), make_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     for _ in range(2):
         note_refused(world.there.pk, "RequestRefused", "408: 4 bytes of the body arrived")
     note_refused(other.there.pk, "RequestRefused", "400: unreadable")

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh import health
-from msh.flows.operations.change_link import open_links
 from msh.models import MaintenanceWindow
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import use
 from tests.flows.world import World, make_world
 

@@ -11,6 +11,7 @@ from msh.models import Attempt, Incident, OutboundLink, OutboundMessage, Outboun
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, Partner
 from tests.exchange.machine import Machine
 from tests.peer import Peer, Received, normal
@@ -195,7 +196,7 @@ def new_pair(
     credential = Credential(partner=partner)
     peer.token = credential.generate()
     credential.save()
-    change_link.open_links(partner)
+    open_links(partner)
     return Pair(msh, partner, agreement, peer)
 
 

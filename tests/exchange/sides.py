@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msh.flows.operations import change_link
 from msh.flows.operations.cancel import under_way
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 from tests.exchange.machine import Machine
@@ -50,7 +50,7 @@ class Side:
                 retries=5,
                 retry_interval=2,
             )
-            change_link.open_links(partner)
+            open_links(partner)
 
     def submits(self, count: int) -> list[str]:
         with self.msh.database():

@@ -11,6 +11,7 @@ from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.message import Payload
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Partner
 from partners.setup import apply
 from tests.exchange.machine import Machine
@@ -49,7 +50,7 @@ def gateway(msh: Machine) -> Iterator[Gateway]:
         }
         apply({"partners": [partner]})
         row = Partner.objects.get(name=name)
-        change_link.open_links(row)
+        open_links(row)
         yield gateway
         change_link.suspend(row, Actor("tester", "the test is over"))
 

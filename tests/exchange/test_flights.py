@@ -18,6 +18,7 @@ from msh.flows.sending.submit import submit
 from msh.models import Incident, OutboundLink, OutboundMessage, PartyEvent
 from msh.protocol.message import Payload
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, Partner
 from partners.setup import apply
 from tests.exchange.machine import Machine
@@ -146,7 +147,7 @@ def airport(msh: Machine) -> Iterator[Callable[..., Airport]]:
         credential = Credential(partner=row)
         token = credential.generate()
         credential.save()
-        change_link.open_links(row)
+        open_links(row)
         one = Airport(msh, row, row.agreements.get(), peer, token)
         peer.always(one.take)
         made.append(one)

@@ -9,11 +9,11 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations.change_conversation import skip_missing, start_order_in
-from msh.flows.operations.change_link import open_links
 from msh.flows.operations.watch import call_for_holes
 from msh.flows.receiving.ebms2 import receive
 from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundConversation, InboundMessage, Incident
+from msh.store.operations.operator_actions import open_links
 from msh.store.operations.retention import Retention, remove
 from msh.store.operations.retention_sql import kinds
 from partners.models import Agreement, Partner

@@ -14,6 +14,7 @@ from msh.protocol.effects import QueueError
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.messages import queue_error
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
@@ -81,7 +82,7 @@ def test_ack_of_a_concurrently_cancelled_message_is_a_late_verdict() -> None:
 def test_a_copy_that_comes_while_the_first_is_stored_is_a_copy() -> None:
     world = make_world()
     job = in_flight(world)
-    change_link.open_links(world.here)
+    open_links(world.here)
     act = take(world, job)
 
     answer: Any = meet(act, act)

@@ -24,6 +24,7 @@ from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.effects import QueueError
 from msh.protocol.message import Field
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving import messages
 from msh.store.receiving.messages import queue_error
 from msh.store.sending.links import OutboundLinks
@@ -297,7 +298,7 @@ def test_a_copy_waits_until_the_message_before_it_is_stored(
         waited.append(waits_for_us(take))
         return decide(*given)
 
-    change_link.open_links(world.here)
+    open_links(world.here)
     monkeypatch.setattr(messages, "_decide", decide_while_a_copy_arrives)
     take()
     take()

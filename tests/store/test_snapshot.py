@@ -11,6 +11,7 @@ from django.urls import reverse
 from msh.flows.operations import change_link
 from msh.models import InboundLink, Incident, OutboundLink, Preference
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from msh.store.snapshot import snapshot
 from partners.models import Partner
 from tests.admin.conftest import client_of, suspended_world, url
@@ -38,7 +39,7 @@ def test_nothing_can_be_written_in_it() -> None:
 def test_the_page_of_a_link_is_read_in_one() -> None:
     """Its numbers change while it is read, after the row of the link."""
     world = make_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     links = OutboundLink.objects.filter(pk=world.link.pk)
     client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
     page = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
@@ -59,7 +60,7 @@ def test_the_page_of_a_link_is_read_in_one() -> None:
 def test_the_dashboard_is_read_in_one() -> None:
     """A partner is suspended after the figures were counted."""
     world = make_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     client = client_of("olaf", "view_outboundlink", "view_outboundmessage", "view_incident")
 
     def suspend(execute: Any, sql: str, *rest: Any) -> Any:
@@ -78,7 +79,7 @@ def test_the_dashboard_is_read_in_one() -> None:
 def test_pages_read_no_row_outside_of_one(admin_client: Client) -> None:
     """So nothing that a page is about ends or is removed while the page is read."""
     world = suspended_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     (delivery,) = completed()
     rows = [world.link, InboundLink.objects.get(partner=world.there), Incident.objects.get()]
     pages = [url(type(one), "change", one.pk) for one in [*rows, delivery]]

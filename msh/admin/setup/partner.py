@@ -21,9 +21,9 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
-from msh.flows.operations import change_link
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import AlertRecipient, InboundLink, MaintenanceWindow, OutboundLink
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
 
@@ -269,7 +269,7 @@ class PartnerAdmin(AuditedAdmin):
         super().save_model(request, obj, form, change)
         if {"address", "uri"} & {*form.changed_data} and (shared := shared_address(obj)):
             messages.warning(request, shared)
-        change_link.open_links(obj)
+        open_links(obj)
 
     def get_deleted_objects(
         self, objs: Iterable[Model], request: HttpRequest

@@ -9,7 +9,6 @@ from datetime import datetime
 from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
-from msh.flows.operations.change_link import open_links
 from msh.flows.operations.guard import allowed
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction, InboundConversation, OutboundConversation, place_of
@@ -26,6 +25,7 @@ from msh.protocol.four_eyes import Act, Verb
 from msh.store.flights import conversations as numbers
 from msh.store.flights.conversations import LockedConversation
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.conversations import (
     HeldConversation,
     change_conversation,

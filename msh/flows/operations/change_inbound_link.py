@@ -4,7 +4,6 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
-from msh.flows.operations.change_link import open_links
 from msh.flows.operations.guard import allowed
 from msh.models import Direction, InboundLink, place_of
 from msh.protocol import receiver, sequence
@@ -12,7 +11,7 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.four_eyes import Act, Verb
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
-from msh.store.operations.operator_actions import EXPECTED, set_receiving
+from msh.store.operations.operator_actions import EXPECTED, open_links, set_receiving
 from partners.models import Agreement, Partner
 
 

@@ -9,7 +9,6 @@ from django.utils.timezone import localtime
 from msh.flows.errors import NotPossible
 from msh.flows.numbers import has_numbers, require_numbers
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import InboundLink, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -22,7 +21,7 @@ from msh.protocol.events import (
 from msh.protocol.lane import Lane, LaneState
 from msh.store.history import Actor
 from msh.store.operations import operator_actions
-from msh.store.operations.operator_actions import Switch, set_switch
+from msh.store.operations.operator_actions import Switch, open_links, set_switch
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
@@ -59,11 +58,6 @@ def require_as_seen(
             f"The link to partner {partner.name} has changed; nothing was done:"
             f" {' and '.join(changes)}."
         )
-
-
-def open_links(partner: Partner) -> None:
-    OutboundLink.objects.get_or_create(partner=partner)
-    InboundLink.objects.get_or_create(partner=partner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from django.db.models.functions import Length
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
 from msh.flows.operations.cancel import under_way
-from msh.flows.operations.change_link import Done, open_links, require_as_seen
+from msh.flows.operations.change_link import Done, require_as_seen
 from msh.flows.operations.guard import allowed
 from msh.flows.receiving.link_status import enquire
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
@@ -45,7 +45,7 @@ from msh.protocol.lane import LaneState
 from msh.protocol.link_status import LinkStatus
 from msh.protocol.resynchronisation import Arriving, Plan, Repair, Run, Sent, arriving, plan
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import cancel_queued
+from msh.store.operations.operator_actions import cancel_queued, open_links
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 

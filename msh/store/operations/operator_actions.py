@@ -101,7 +101,14 @@ def hold_resets(link: InboundLink, actor: Actor) -> bool:
     return True
 
 
+def open_links(partner: Partner) -> None:
+    """Create what is missing of the two links to a partner."""
+    OutboundLink.objects.get_or_create(partner=partner)
+    InboundLink.objects.get_or_create(partner=partner)
+
+
 def open_missing_links() -> None:
+    """The same for all partners."""
     OutboundLink.objects.bulk_create(
         [OutboundLink(partner=one) for one in Partner.objects.filter(outbound_link=None)],
         ignore_conflicts=True,

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from msh import roles
 from msh.flows.operations import watch
-from msh.flows.operations.change_link import open_links
 from msh.models import MaintenanceWindow, OutboundLink
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import address, client_with_role, messages_of, url, use
 from tests.flows.world import World, make_world
 

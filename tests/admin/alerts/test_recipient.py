@@ -9,8 +9,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import roles
-from msh.flows.operations import change_link
 from msh.models import AlertRecipient, Channel, MaintenanceWindow, SettingChange
+from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
 from tests.admin.conftest import client_with_role, messages_of, url
 from tests.flows.alerts.conftest import SECRET, recipient
@@ -197,7 +197,7 @@ def test_partner_of_a_recipient_is_not_deleted(administrator: Client) -> None:
 
 def test_partner_is_deleted_with_its_windows() -> None:
     partner = Partner.objects.create(name="acme", uri="http://acme.example/")
-    change_link.open_links(partner)
+    open_links(partner)
     now = timezone.now()
     MaintenanceWindow.objects.create(partner=partner, starts_at=now, ends_at=now + DAY)
     client = client_with_role("adam", roles.ADMINISTRATOR)

@@ -25,7 +25,7 @@ from msh.models import (
 )
 from msh.protocol.alerts.maintenance import WindowState
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import Switch
+from msh.store.operations.operator_actions import Switch, open_links
 from tests.admin.conftest import client_of, use
 from tests.delivery.desk import consumer
 from tests.flows.costs import cost, multiply
@@ -44,7 +44,7 @@ def shown(client: Client) -> dict[str, LeftOn]:
 @pytest.fixture
 def world() -> World:
     made = make_world()
-    change_link.open_links(made.there)
+    open_links(made.there)
     return made
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_listed_is_counted_and_the_longest_is_listed(
     late, early, latest = (make_world() for _ in range(3))
     now = timezone.now()
     for number, one in enumerate((early, late, latest)):
-        change_link.open_links(one.there)
+        open_links(one.there)
         change_link.switch(one.there, Switch.ACCEPTS, on=False, actor=OLE)
         MaintenanceWindow.objects.create(
             partner=one.there, starts_at=now + timedelta(minutes=number),

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
-from msh.flows.operations import change_link, resynchronise
+from msh.flows.operations import resynchronise
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.receiving.link_status import NoStatus
 from msh.models import (
@@ -25,6 +25,7 @@ from msh.models import (
     OutboundConversation,
 )
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import client_of, suspended_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
@@ -50,7 +51,7 @@ def a_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(resynchronise, "enquire", silent)
     world = suspended_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     (message,) = receive(make_world(), 1)
     now = timezone.now()
     Delivery.objects.create(

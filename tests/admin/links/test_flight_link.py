@@ -13,6 +13,7 @@ from msh.admin.framework.pages import Table
 from msh.flows.operations import change_link
 from msh.models import InboundLink, OutboundLink, OutboundMessage
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement
 from tests.admin.conftest import address, messages_of, suspended_world, url, use
 from tests.flows.flying import BUSY, SILENT, Sky, make_sky, sky_of_five, start_window
@@ -80,7 +81,7 @@ def test_page_shows_nothing_of_numbers(supervisor: Client, sky: Sky) -> None:
     assert "Counters" not in page
     offers = {"suspend", "refuse_submissions", "cancel_queue", "plan_maintenance"}
     assert offered(supervisor, sky.link) == offers
-    change_link.open_links(sky.partner)
+    open_links(sky.partner)
     into = InboundLink.objects.get(partner=sky.partner)
     assert offered(supervisor, into) == {"hold_deliveries"}
     for action in ("reset_sequence", "rewind", "set_last_number"):

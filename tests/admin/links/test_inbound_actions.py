@@ -15,6 +15,7 @@ from msh.models import (
     InboundMessage,
 )
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement
 from tests.admin.conftest import address, client_of, messages_of, submit, use
 from tests.flows.world import World, make_world
@@ -68,7 +69,7 @@ def test_hold_resets_withdraws_an_allowed_reset(supervisor: Client) -> None:
 
 def test_numbers_given_up_are_shown_before_the_button(supervisor: Client) -> None:
     world = make_world()
-    change_link.open_links(world.here)
+    open_links(world.here)
     change_link.start_link(world.here, "in", 15, Actor("sue", "they come from another MSH"))
     link = InboundLink.objects.get(partner=world.here)
     where = address("expect", link)
@@ -134,7 +135,7 @@ def test_held_resets_wait_for_an_agreement_before_they_lock_the_link() -> None:
     world = make_world()
     world.submit()
     world.settle()
-    change_link.open_links(world.here)
+    open_links(world.here)
     agreements = Agreement.objects.filter(partner=world.here)
     with ExitStack() as stack:
         with transaction.atomic():

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.pages import Table
-from msh.flows.operations import change_link
 from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage, OutboundLink
+from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
 from tests.admin.conftest import url
 from tests.admin.many import standing_deliveries
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> None:
     world = make_world()
-    change_link.open_links(world.here)
+    open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
     page = administrator.get(where).content.decode()

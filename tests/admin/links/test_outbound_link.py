@@ -17,6 +17,7 @@ from msh.flows.operations.cancel import cancel
 from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import client_of, late_world, suspended_world, waiting_world
 from tests.flows.world import World, make_world
 
@@ -35,7 +36,7 @@ def page_of(client: Client, world: World) -> str:
 def test_longest_suspended_links_come_first(viewer: Client) -> None:
     make_world()
     idle = make_world()
-    change_link.open_links(idle.there)
+    open_links(idle.there)
     waiting, later, first = waiting_world(), suspended_world(), suspended_world()
     since = timezone.now() - timedelta(hours=3)
     OutboundLink.objects.filter(pk=first.link.pk).update(suspended_since=since)
@@ -172,7 +173,7 @@ def test_badge_says_what_is_waited_for(viewer: Client) -> None:
 
 def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
     world = suspended_world(queued=2)
-    change_link.open_links(world.there)
+    open_links(world.there)
     InboundLink.objects.filter(partner=world.there).update(last_number=41)
 
     page = page_of(viewer, world)
@@ -210,7 +211,7 @@ def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
     administrator: Client, viewer: Client
 ) -> None:
     world = make_world(timeout=90, retries=2, retry_interval=60)
-    change_link.open_links(world.there)
+    open_links(world.there)
     where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
 
     (row,) = table_of(administrator, where, "Agreements").rows

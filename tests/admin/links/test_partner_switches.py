@@ -10,7 +10,7 @@ from msh.flows.operations import change_link
 from msh.flows.sending.submit import PartnerClosed
 from msh.models import ConsumerKind, History, InboundLink, OutboundMessage
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import Switch
+from msh.store.operations.operator_actions import Switch, open_links
 from tests.admin.conftest import (
     address,
     client_of,
@@ -69,7 +69,7 @@ def test_held_deliveries_wait_in_order_and_are_acknowledged(supervisor: Client) 
     application.reset()
     consumer(ConsumerKind.IN_PROCESS)
     world = make_world()
-    change_link.open_links(world.here)
+    open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     use(supervisor, "hold_deliveries", link)
 
@@ -94,7 +94,7 @@ def test_switch_offers_only_the_other_position(
     supervisor: Client, off: str, on: str, side: str, now: str
 ) -> None:
     world = suspended_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     row: Any = world.link if side == "link" else InboundLink.objects.get(partner=world.there)
     where = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 

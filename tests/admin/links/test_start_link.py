@@ -10,6 +10,7 @@ from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.models import History, InboundLink, OutboundLink
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import address, messages_of, url, use, waiting_world
 from tests.flows.world import make_world
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 def test_both_links_of_a_new_partner_get_their_last_number(supervisor: Client) -> None:
     world = make_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
     receiving = InboundLink.objects.get(partner=world.there)
 
     sent = use(supervisor, "set_last_number", world.link, last="41")
@@ -38,7 +39,7 @@ def test_both_links_of_a_new_partner_get_their_last_number(supervisor: Client) -
 @pytest.mark.parametrize("last", ["", "0", "1000000000", "x"])
 def test_invalid_last_number_is_refused(supervisor: Client, last: str) -> None:
     world = make_world()
-    change_link.open_links(world.there)
+    open_links(world.there)
 
     response = use(supervisor, "set_last_number", world.link, last=last)
 

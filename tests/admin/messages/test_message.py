@@ -8,7 +8,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.flows.operations import change_link
 from msh.flows.operations.inspection.trace import trace_of
 from msh.models import (
     Attempt,
@@ -19,6 +18,7 @@ from msh.models import (
     OutboundMessage,
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import busy_world, suspended_world, url
 from tests.flows.byhand import TRANSMITTED
 from tests.flows.world import LOST, make_world
@@ -146,7 +146,7 @@ def test_direction_marks_from_partners_are_escaped(administrator: Client) -> Non
     waiting = OutboundMessage.objects.filter(state="queued")
     waiting.update(service_interface=turned, message_id=f"id-{turned}")
     OutboundLink.objects.update(suspended_detail=f"ERROR: {turned}")
-    change_link.open_links(world.here)
+    open_links(world.here)
     inbound = InboundLink.objects.get(partner=world.here)
     now = timezone.now()
     Incident.objects.create(

@@ -22,7 +22,7 @@ from msh.models import (
 )
 from msh.protocol.kinds import DeliveryState
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import Switch
+from msh.store.operations.operator_actions import Switch, open_links
 from partners import export
 from partners.models import Partner
 from tests.admin.conftest import address, messages_of, submit, suspended_world, url
@@ -70,8 +70,8 @@ def head_of(client: Client, partner: Partner) -> tuple[str, str]:
 
 def test_the_state_of_a_partner_is_the_worst_of_both_directions(operator: Client) -> None:
     world = make_world()
-    change_link.open_links(world.there)
-    change_link.open_links(world.here)
+    open_links(world.there)
+    open_links(world.here)
     (badge, sentence) = head_of(operator, world.there)
     assert (badge, "To the partner" in sentence) == ("idle", False)
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from msh.flows.operations.change_link import open_links
 from msh.models import InboundLink, OutboundLink
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.senders import find_sender
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind

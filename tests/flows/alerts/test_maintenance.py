@@ -19,6 +19,7 @@ from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.flows.operations.notify_operators import notify_operators
 from msh.models import History, Incident, MaintenanceWindow, OperatorNotice, OutboundLink
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import suspended_world
 from tests.flows.flying import SILENT, make_sky
 from tests.flows.watch.watching import let_age, silent
@@ -37,7 +38,7 @@ ANN, BOB = Actor("ann", "their release 7"), Actor("bob", "by hand")
 def planned(
     world: World, starts_in: timedelta = -HOUR, lasts: timedelta = 2 * HOUR
 ) -> MaintenanceWindow:
-    change_link.open_links(world.there)
+    open_links(world.there)
     start = timezone.now() + starts_in
     return MaintenanceWindow.objects.create(
         partner=world.there, starts_at=start, ends_at=start + lasts,

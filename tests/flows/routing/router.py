@@ -3,7 +3,6 @@
 from django.db import transaction
 
 from msh import wire
-from msh.flows.operations import change_link
 from msh.models import (
     OutboundMessage,
 )
@@ -13,6 +12,7 @@ from msh.protocol.events import AckReceived
 from msh.protocol.message import Field, ReceivedMessage
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.messages import queue_error
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
@@ -47,7 +47,7 @@ def sent_to_router(chain: Chain) -> Job:
 
 
 def link_of(partner: Partner) -> int:
-    change_link.open_links(partner)
+    open_links(partner)
     return partner.outbound_link.pk
 
 

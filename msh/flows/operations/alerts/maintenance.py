@@ -14,6 +14,7 @@ from msh.protocol.vocabulary import utc_text
 from msh.store.clock import read_clock
 from msh.store.history import SYSTEM, Actor
 from msh.store.operations.bulk_jobs import is_cancelling
+from msh.store.operations.operator_actions import open_links
 from msh.store.operations.windows import (
     due_windows,
     insert_window,
@@ -48,7 +49,7 @@ def plan(
     """A window that has begun already begins at the next look; None: now, by the clock of the
     database. `resume_suspended`: it also resumes a link that is suspended when it begins. Raises
     NotPossible."""
-    change_link.open_links(partner)
+    open_links(partner)
     with transaction.atomic():
         now = read_clock()
         starts_at = starts_at or now

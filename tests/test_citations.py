@@ -83,7 +83,7 @@ def test_every_cited_section_is_one_of_the_draft() -> None:
 
 def test_the_journeys_in_architecture_md_name_what_is_in_the_files() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    journeys = text.partition("## Four journeys")[2].partition("\n## ")[0]
+    journeys = text.partition("## Journeys")[2].partition("\n## ")[0]
     steps = re.split(r"^\d+\. |\n\n", journeys, flags=re.MULTILINE)
     assert len(steps) > 20
     dead = []

@@ -31,7 +31,7 @@ from partners.models import Agreement, Partner
 from . import ebms2_order, ebms2_sql, message_sql
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
 from .ebms2_order import find_place
-from .ebms2_sql import AgreementColumns, KeptAnswer
+from .ebms2_sql import AgreementRow, KeptAnswer
 from .pairs import inbound_link
 from .receiver_effects import store_calls
 from .refusals import spend_refusal
@@ -75,23 +75,23 @@ def attribution_under(agreement: Agreement) -> Attribution:
     return Attribution(partner, row.id, agreed_of(row), row.horizon)
 
 
-def agreed_of(row: AgreementColumns) -> Agreed:
+def agreed_of(row: AgreementRow) -> Agreed:
     return Agreed(
-        row.tpa_id,
-        PartyId(row.our_party, row.our_party_context),
-        PartyId(row.their_party, row.their_party_context),
-        row.our_role,
-        row.their_role,
-        row.ack,
-        row.eliminates,
-        frozenset(row.lenient),
-        row.sync_reply,
-        row.refuses_status,
-        row.ordered,
-        row.horizon,
-        row.check_ref_to,
-        row.service_type,
-        row.clock_tolerance,
+        cpa_id=row.tpa_id,
+        our_party=PartyId(row.our_party, row.our_party_context),
+        their_party=PartyId(row.their_party, row.their_party_context),
+        our_role=row.our_role,
+        their_role=row.their_role,
+        ack=row.ack,
+        eliminates=row.eliminates,
+        lenient=frozenset(row.lenient),
+        sync_reply=row.sync_reply,
+        refuses_status=row.refuses_status,
+        ordered=row.ordered,
+        horizon=row.horizon,
+        checks_ref_to=row.check_ref_to,
+        service_type=row.service_type,
+        clock_tolerance=row.clock_tolerance,
     )
 
 

@@ -24,6 +24,7 @@ from .ebms2_sql import (
     AGREEMENT_COLUMNS,
     KNOWN_COLUMNS,
     KNOWN_TABLES,
+    AgreementRow,
     KnownRow,
 )
 from .message_sql import Accepted
@@ -31,33 +32,13 @@ from .pairs import SIGNAL_HORIZON
 from .receiver_effects import one_payload, payload_columns
 
 
-@dataclass(frozen=True, slots=True)
-class _Row(KnownRow):
+@dataclass(frozen=True)
+class _Row(AgreementRow, KnownRow):
     """The link with what it knows of the message, and the agreement."""
 
     as_read: str | None
     agreement_version: str
     link_id: int
-    id: int
-    partner_id: int
-    tpa_id: str
-    our_party: str
-    our_party_context: str
-    their_party: str
-    their_party_context: str
-    our_role: str
-    their_role: str
-    ack: str
-    eliminates: str
-    lenient: list[str]
-    sync_reply: str
-    refuses_status: bool
-    check_ref_to: bool
-    service_type: str
-    clock_tolerance: int
-    ordered: bool
-    horizon: int
-    unreached: bool
 
 
 _LOAD = Statement(

@@ -3,52 +3,13 @@ kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.sending.signals import ACKNOWLEDGED
 
 
-class AgreementColumns(Protocol):
-    """A row with AGREEMENT_COLUMNS."""
-
-    @property
-    def tpa_id(self) -> str: ...
-    @property
-    def our_party(self) -> str: ...
-    @property
-    def our_party_context(self) -> str: ...
-    @property
-    def their_party(self) -> str: ...
-    @property
-    def their_party_context(self) -> str: ...
-    @property
-    def our_role(self) -> str: ...
-    @property
-    def their_role(self) -> str: ...
-    @property
-    def ack(self) -> str: ...
-    @property
-    def eliminates(self) -> str: ...
-    @property
-    def lenient(self) -> list[str]: ...
-    @property
-    def sync_reply(self) -> str: ...
-    @property
-    def refuses_status(self) -> bool: ...
-    @property
-    def check_ref_to(self) -> bool: ...
-    @property
-    def service_type(self) -> str: ...
-    @property
-    def clock_tolerance(self) -> int: ...
-    @property
-    def ordered(self) -> bool: ...
-    @property
-    def horizon(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
+# Without slots these two can be bases of one row.
+@dataclass(frozen=True)
 class AgreementRow:
     """An agreement, as far as receiving under it needs it. `horizon`: seconds for which copies of
     a message may come. `unreached`: the partner does not answer to what we send."""
@@ -75,7 +36,7 @@ class AgreementRow:
     unreached: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownRow:
     """The link that was locked, and what it knows of a MessageId: a message that was accepted
     (`known_...`), or one that was refused with an Error that is kept (`refused_...`)."""

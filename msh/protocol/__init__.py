@@ -1,1 +1,2 @@
-"""What the specification says: pure values and functions. No clock, no row, no socket."""
+"""The rules of the specification, as pure values and functions: they read no clock, no row and no
+socket."""

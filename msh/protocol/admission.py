@@ -12,7 +12,7 @@ RATE_WINDOW = timedelta(minutes=1)  # a partner's limit of messages is one for e
 
 
 class Shortage(StrEnum):
-    """What is short."""
+    """The resource that is short."""
 
     STORE = "store"
     """The disk or the database is nearly full, or cannot be written."""
@@ -28,7 +28,7 @@ _WAITS = {Shortage.STORE: 60, Shortage.BACKLOG: 30}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a partner may take of us. 0: no limit. `rate` in reliable messages a minute."""
+    """Limits of what we store for a partner. 0: no limit. `rate` in reliable messages a minute."""
 
     rate: int = 0
     undelivered_messages: int = 0
@@ -41,8 +41,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What it takes now. `rate_reached_at`: when the message was accepted that stands `rate`
-    messages before this one, None if there is none."""
+    """What we store of a partner now. `rate_reached_at`: when the message was accepted that stands
+    `rate` messages before this one, None if there is none."""
 
     undelivered_messages: int = 0
     undelivered_bytes: int = 0
@@ -51,7 +51,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Not now. `wait` in whole seconds, at least 1; `text` is a sentence for the partner."""
+    """The refusal of a message that may be sent again later. `wait` in whole seconds, at least 1;
+    `text` is a sentence for the partner."""
 
     shortage: Shortage
     wait: int
@@ -63,7 +64,8 @@ def store_short(text: str) -> Postponed:
 
 
 def admission(limits: Limits, usage: Usage, now: datetime) -> Postponed | None:
-    """None if one more message of the partner may be stored now."""
+    """Return None if one more message of the partner may be stored now, else when it may be sent
+    again."""
     wait = _WAITS[Shortage.BACKLOG]
     if 0 < limits.undelivered_messages <= usage.undelivered_messages:
         text = (

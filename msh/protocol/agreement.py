@@ -1,4 +1,4 @@
-"""What two MSHs agreed on for their messages, as the tables need it."""
+"""Terms of an agreement, as far as the state tables need them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -58,8 +58,8 @@ class Terms:
         return timedelta(seconds=min(max(asked, 1), self.transient_wait_limit))
 
     def wait_after_failure(self, retry_after: float | None) -> timedelta:
-        """How long to wait after an attempt that failed (D8, D54): RetryInterval, or as long as
-        the peer asks for, if that is longer."""
+        """The wait after an attempt that failed (D8, D54): RetryInterval, or as long as the peer
+        asks for, if that is longer."""
         return max(timedelta(seconds=self.retry_interval), self.granted(retry_after))
 
     @property
@@ -74,8 +74,8 @@ class Terms:
 
 
 class UnreadableTerms(Terms):
-    """In the place of stored terms that cannot be read: a step that needs none may happen, such as
-    that of an Acknowledgement. Whoever asks for a value gets UnreadableTermsError."""
+    """Stands for stored terms that cannot be read. Steps that need no terms are still possible,
+    such as taking an Acknowledgement; each access to a value raises UnreadableTermsError."""
 
     __slots__ = ("_why",)
     _why: str

@@ -1,4 +1,4 @@
-"""How one POST ended, and what its HTTP status means to us as the Sender (D35)."""
+"""The outcome of one POST, and what an HTTP status means for the Sender (D35)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def shortened(text: str, limit: int = DETAIL_LIMIT) -> str:
 
 
 def not_read(size: int, content_type: str) -> str:
-    """What is said of an answer that counts for nothing. `size` in bytes."""
+    """The detail for an answer that was not read. `size` in bytes."""
     return f"answer of {size} bytes, {content_type or 'without Content-Type'}: not read"
 
 
@@ -42,7 +42,7 @@ _NEVER = frozenset({400, 413, 415, 422})
 
 
 def outcome_of(status: int) -> AttemptOutcome:
-    """What an HTTP status says of the attempt (D35)."""
+    """Return the outcome of an attempt that got this HTTP status (D35)."""
     if 200 <= status < 300:
         return AttemptOutcome.TRANSMITTED
     if status in _AGAIN or status >= 500:
@@ -75,7 +75,7 @@ def unacknowledged_after(attempts: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What an attempt has left behind: `ended` False while nobody knows how it ends."""
+    """What is stored of an attempt. `ended` is False while its outcome is unknown."""
 
     ended: bool
     body_sent: bool

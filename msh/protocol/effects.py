@@ -1,4 +1,5 @@
-"""What a step asks for, as imperatives. Those that must not be lost are rows of its transaction."""
+"""Effects: what a step asks for, named as imperatives. Effects that must not be lost become rows of
+its transaction."""
 
 from dataclasses import dataclass
 
@@ -108,8 +109,8 @@ class PollLane:
 
 @dataclass(frozen=True, slots=True)
 class ExplainSuspension:
-    """What the partner said about the message in flight after its lane was suspended without an
-    answer: `detail` and `reason` take the place of what was known."""
+    """The partner sent an Error about the message in flight after its lane was suspended without an
+    answer: `detail` and `reason` replace those of the suspension."""
 
     message_id: str
     detail: str
@@ -167,7 +168,7 @@ FlightEffect = (
     | PollLane
     | ReportUnreachable
 )
-"""What a flight asks for. ResolveIncidents: those that its own message has opened."""
+"""The effects of a flight. ResolveIncidents is about incidents that its own message has opened."""
 
 GateEffect = OpenIncident | ResolveIncidents | PollLane
 
@@ -261,6 +262,7 @@ ConversationEffect = (
     | OpenIncident
     | ResolveIncident
 )
-"""What a message that is received asks for with ebMS 2.0, and an operator of its conversation."""
+"""The effects of an ebMS 2.0 message that is received, and of an operator's action on its
+conversation."""
 
 ReceiverEffect = Accept | SendOn | QueueAck | QueueError | CountDuplicate | OpenIncident | Note

@@ -1,4 +1,4 @@
-"""What can happen to a lane of the Sender or at the Receiver: one class each, past participles."""
+"""Events of the Sender's lane and of the Receiver: one class each, named by past participles."""
 
 from dataclasses import dataclass
 
@@ -68,10 +68,11 @@ class AttemptTransmitted(AttemptEvent):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed(AttemptEvent):
-    """It may be tried again. `retry_after` in seconds, as the peer asked for it. `doubted`: the
-    status hints at a partner that is set up wrongly (D35). `unreachable`: it failed in transport,
-    see `msh.protocol.attempt.is_unreachable`; asked by flights only. `asked_to_wait`: the partner
-    speaks, and wants a later copy. `nothing_sent`: certainly not a byte has left us (D18)."""
+    """The attempt failed and may be repeated. `retry_after` in seconds, as the peer asked for it.
+    `doubted`: the status hints at a partner that is set up wrongly (D35). `unreachable`: it failed
+    in transport, see `msh.protocol.attempt.is_unreachable`; asked by flights only. `asked_to_wait`:
+    the partner speaks, and wants a later copy. `nothing_sent`: certainly not a byte has left us
+    (D18)."""
 
     detail: str = ""
     retry_after: float | None = None

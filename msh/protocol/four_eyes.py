@@ -10,7 +10,7 @@ from .errors import ProtocolError
 
 
 class Verb(StrEnum):
-    """What may need a second person."""
+    """The acts that may need a second person."""
 
     UNKNOWN = "unknown"
     """The verdict on a message that is cancelled although the partner may have it."""
@@ -22,7 +22,7 @@ class Verb(StrEnum):
     """Acknowledged messages are sent again."""
     BULK_CANCEL = "bulk_cancel"
     PRUNE = "prune"
-    """By hand; the schedule needs nobody."""
+    """To prune by hand. The schedule needs no second person."""
 
 
 ALL = "all"
@@ -61,7 +61,7 @@ Approval = Confirmed | Alone
 class Decision(StrEnum):
     GO = "go"
     GO_ALONE = "go alone"
-    """It is done, and called out."""
+    """It is done without a second person, and operators are notified of that."""
     ASK = "ask"
 
 
@@ -71,7 +71,7 @@ class NotAllowed(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a second person decides on. `ended` says how it has ended, empty while it is open."""
+    """A request for a second person. `ended` says how it ended, empty while it is open."""
 
     asked_by: str
     until: datetime
@@ -100,7 +100,7 @@ def needs_second_person(rules: Rules, verb: Verb, roles: frozenset[str] | None) 
 
 
 def decide(act: Act, approval: Approval | None, *, needed: bool, may_alone: bool) -> Decision:
-    """What becomes of an act that is about to be written. Raises NotAllowed."""
+    """Decide about an act that is about to be written. Raises NotAllowed."""
     if isinstance(approval, Confirmed):
         _require_same(approval.act, act)
         return Decision.GO

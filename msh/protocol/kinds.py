@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 EARLY_WARNING = "early_warning"
-"""The code of what no incident stands behind: an attempt failed in a way that hints at a partner
-that is set up wrongly, and retries remain."""
+"""The code of an early warning without an incident: an attempt failed in a way that hints at a
+partner that is set up wrongly, and retries remain."""
 DUPLICATE = "duplicate"
 """The code of a delivery that was not run: the message had been processed."""
 
@@ -45,7 +45,7 @@ class IncidentKind(StrEnum):
 
 
 class PartyEventKind(StrEnum):
-    """What the From-Party's application is notified of (D9)."""
+    """The events that the From-Party's application is notified of (D9)."""
 
     ACKNOWLEDGED = "acknowledged"
     SUSPENDED = "suspended"
@@ -62,7 +62,8 @@ class PartyEventKind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the operator knows of a message that is cancelled while in flight (D18)."""
+    """The operator's statement about a message that is cancelled in flight: whether the partner has
+    it (D18)."""
 
     RECEIVED = "received"
     NOT_RECEIVED = "not_received"
@@ -78,7 +79,7 @@ class OnUnexpectedFirst(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """What the document history says."""
+    """The states of a delivery, as the document history shows them."""
 
     NEW = "new"
     PROCESSING = "processing"
@@ -87,15 +88,17 @@ class DeliveryState(StrEnum):
     FAILED = "failed"
     """Will be run again, at `due`."""
     BLOCKED = "blocked"
-    """Its attempts are spent, and it holds the order of its pair until an operator decides."""
+    """Its attempts are spent, and it blocks the later messages of its pair until an operator
+    decides."""
     PARKED = "parked"
-    """Its attempts are spent, and the pair goes on without it."""
+    """Its attempts are spent, and later messages of the pair are delivered without it."""
     IN_DOUBT = "in_doubt"
     """Nobody knows whether the consumer has it."""
 
 
 class OnFailure(StrEnum):
-    """What a message does that the consumer does not take, or that is in doubt (D29)."""
+    """What happens to a message that its consumer does not take, or whose outcome is not known
+    (D29)."""
 
     BLOCK = "block"
     PARK = "park"
@@ -105,6 +108,6 @@ class RouteMode(StrEnum):
     """When the router acknowledges (D20)."""
 
     HOP = "hop"
-    """As soon as it has stored the message; only then it sends it on."""
+    """The router acknowledges as soon as it has stored the message, and forwards it afterwards."""
     END_TO_END = "end-to-end"
     """When the next MSH has acknowledged."""

@@ -11,7 +11,7 @@ OPERATOR = "operator"
 """Why a lane is suspended, if no incident of its own was the reason."""
 
 PROMISED_FOR = timedelta(seconds=1)
-"""How long a promised copy is kept for one worker. Its wake-up takes milliseconds."""
+"""The time for which a promised copy is reserved for one worker. Its wake-up takes milliseconds."""
 
 EMPTY_LANE_HORIZON = timedelta(days=7)
 """A transient wait that outlives its message is at most so far away: no agreement may grant more
@@ -40,7 +40,7 @@ class InFlight:
 
     @property
     def wait(self) -> timedelta:
-        """How long to wait for an answer after a copy (000 §2.1.4.1, D53)."""
+        """The time to wait for an answer after a copy was sent (000 §2.1.4.1, D53)."""
         terms = self.terms
         return timedelta(seconds=terms.retry_interval if self.retries_spent else terms.timeout)
 

@@ -1,4 +1,4 @@
-"""What an MSH answers to an enquiry about a pair (D43)."""
+"""The answer of an MSH to an enquiry about a pair (D43)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from . import sequence
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """What an MSH says of a pair, to the one that asks.
+    """The numbers of a pair, as an MSH reports them to the other one.
 
     `accepted_*` is the last reliable message it accepted from the asker, None and empty before the
     first. `next_number` is that of its next message to the asker, `in_flight_*` the one that
@@ -47,7 +47,7 @@ class LinkStatus:
 
 
 def as_typed(theirs: LinkStatus) -> dict[str, object]:
-    """What an operator typed in, as values of JSON."""
+    """The values that an operator typed in, as JSON has them."""
     return {
         "accepted_number": theirs.accepted_number,
         "accepted_message_id": theirs.accepted_message_id,

@@ -9,11 +9,13 @@ from .vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
 
 MESSAGE_ID_LIMIT = 255  # D44
 IDENTITY_BYTES = 16
-"""Of each half of a `content_digest`: what identifies a message in its header, and its payloads."""
+"""Bytes of each half of a `content_digest`: the digest of the header's identifying fields, and of
+the payloads."""
 
 
 class Field(StrEnum):
-    """Header fields that an Error can point at. A wire dialect knows where each stands."""
+    """Header fields that an Error can point at. A wire dialect knows where each is in the
+    document."""
 
     MESSAGE = "message"
     MESSAGE_TYPE = "message_type"
@@ -39,7 +41,8 @@ class Field(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """From or To: a PartyId and what kind of identifier it is ("DUNS", "URI", or nothing)."""
+    """The content of From or To: a PartyId and its context, the kind of identifier ("DUNS", "URI",
+    or nothing)."""
 
     party_id: str
     context: str = ""
@@ -67,7 +70,8 @@ class DocumentReference:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """What an Error Message says. `min_retry_secs` in seconds, None if absent or unusable (D54)."""
+    """The content of an Error Message. `min_retry_secs` in seconds, None if absent or unusable
+    (D54)."""
 
     code: ErrorCode
     severity: Severity
@@ -77,7 +81,7 @@ class ErrorReport:
     code_text: str = ""
     """The code as it stood on the wire, where it was not one of ours."""
     code_context: str = ""
-    """Whose code that is, if the partner names another list than that of its dialect."""
+    """The list that the code is from, if the partner names another one than that of its dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ def are_of_copies(digest: bytes, other: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartialHeader:
-    """What could be read of a message that is refused (D52). Empty where unreadable."""
+    """The readable part of the header of a refused message (D52). Fields that cannot be read are
+    empty."""
 
     message_type: MessageType | None = None
     message_id: str = ""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """How the partner answered, or how an attempt ended without an answer."""
+    """The kind of the partner's answer, or of the failure that left an attempt without one."""
 
     CREDENTIALS = "credentials"
     ADDRESS = "address"
@@ -42,7 +42,8 @@ _BY_STATUS = {
 
 
 def of_status(status: int, *, asked_to_wait: bool = False) -> Reason:
-    """What an HTTP status says by itself. `asked_to_wait`: as in `msh.protocol.attempt`."""
+    """Return the reason that an HTTP status alone gives. `asked_to_wait`: as in
+    `msh.protocol.attempt`."""
     if asked_to_wait:
         return Reason.WAIT
     if status in _BY_STATUS:
@@ -57,15 +58,15 @@ def of_status(status: int, *, asked_to_wait: bool = False) -> Reason:
 _NUMBERS = re.compile(
     r"missing: expected [0-9]+$|was accepted before for another MessageId$|is not above the last"
 )
-"""What a Receiver says of a number that is not the next one (`msh.protocol.receiver`)."""
+"""The texts of a Receiver for a number that is not the next one (`msh.protocol.receiver`)."""
 _SENDER = re.compile(
     r"SecurityFailure|\bsender\b.*\b(?:not (?:permitted|registered|authori[sz]ed|known|allowed)"
     r"|unknown|unauthori[sz]ed)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a partner says that does not know us, or does not let us send."""
+"""Texts of a partner that does not know us, or does not let us send."""
 NAMED = frozenset({Reason.NUMBERS, Reason.SENDER})
-"""What an Error of the partner may name, if only after the message was suspended."""
+"""The reasons that an Error of the partner may give, even after the message was suspended."""
 
 # The draft has no codes for these two. Words of a partner are read for what they mean only here,
 # and only when they arrive.
@@ -84,6 +85,7 @@ def of_words(said: str) -> Reason:
 
 
 def deciding(named: Reason, answered: Reason) -> Reason:
-    """Why a message stands still. `named`: with its suspension; `answered`: by the last attempt."""
+    """Return the reason that a message is not sent any further. `named`: with its suspension;
+    `answered`: by the last attempt."""
     says_nothing = answered in (Reason.NONE, Reason.OTHER)
     return named if named in NAMED or says_nothing else answered

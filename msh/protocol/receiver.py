@@ -22,7 +22,7 @@ class Known(StrEnum):
 
 
 class Position(StrEnum):
-    """Where the SequenceNumber stands against L, the last one accepted on the pair."""
+    """The position of a SequenceNumber relative to L, the last one accepted on the pair."""
 
     NEXT = "next(L), or 1 without L"
     ONE_AGAIN = "1, and L = 1"
@@ -143,7 +143,8 @@ _ALARMS = {
     Shortage.STORE: IncidentKind.STORE_SHORT,
     Shortage.BACKLOG: IncidentKind.BACKLOG,
 }
-"""What an operator is called for: a partner that is too fast slows down by itself."""
+"""The shortages that operators are notified of. A partner that exceeds its rate slows down by
+itself."""
 
 
 def told_to_wait(message_id: str, why: Postponed) -> tuple[do.QueueError | do.OpenIncident, ...]:
@@ -214,7 +215,8 @@ def _explained(link: ReceivingLink, event: MessageArrived, ruling: Ruling) -> st
 def best_effort(
     message_id: str, known: Known, postponed: Postponed | None = None
 ) -> tuple[do.ReceiverEffect, ...]:
-    """What becomes of a BestEffort message: never acknowledged, kept once (D5, D22)."""
+    """Return the effects of a BestEffort message: it is never acknowledged, and stored once (D5,
+    D22)."""
     if known is Known.NO:
         if postponed is not None:
             return told_to_wait(message_id, postponed)
@@ -236,8 +238,8 @@ def allow_reset(link: ReceivingLink) -> ReceivingLink:
 
 
 def given_up(last: int | None, number: int) -> int:
-    """How many numbers are given up if `number` is taken next; 0 if it is the next one anyway, or
-    not ahead of the last one accepted."""
+    """Return the count of numbers that are given up if `number` is taken next; 0 if it is the next
+    one anyway, or not ahead of the last one accepted."""
     expected = expected_after(last)
     if last is not None and not sequence.is_ahead(number, expected):
         return 0

@@ -41,7 +41,7 @@ class Sent:
 
 
 class Repair(StrEnum):
-    """What brings the numbers together."""
+    """What makes the numbers of both sides agree again."""
 
     NOTHING = "nothing"
     REWIND = "rewind"
@@ -83,7 +83,7 @@ class Plan:
 
 
 def plan(ours: Sent, theirs: LinkStatus) -> Plan:
-    """What has become of the numbers from us to the partner."""
+    """Compare the numbers from us to the partner, and return what repairs them."""
     flying = ours.in_flight_message_id
     if flying in theirs.withheld:
         return Plan(Repair.NOTHING, _held_back(ours))
@@ -120,7 +120,8 @@ def _agreed(ours: Sent, completes: bool, coming: int) -> str:
 
 
 def _unknown(ours: Sent, theirs: LinkStatus) -> str:
-    """What the partner accepted last, if that is not what we have under this number."""
+    """The text about the message that the partner accepted last, if it is not the one that we sent
+    under this number."""
     last = theirs.accepted_number
     if last is None or (ours.anchor is not None and ours.anchor.sequence_number == last):
         return ""
@@ -161,7 +162,8 @@ def _anchored(ours: Sent, theirs: LinkStatus, anchor: Numbered, completes: bool)
 
 
 def _rewind(again: tuple[Run, ...], anchor: Numbered | None) -> Plan:
-    """The partner was restored from a backup: it lacks what it had acknowledged."""
+    """The partner was restored from a backup: it no longer has messages that it had
+    acknowledged."""
     last = anchor or Numbered(0, again[0].epoch)
     since = f"nothing after number {last.sequence_number}" if anchor else "none of our messages"
     if missing := _missing(again, last):
@@ -243,7 +245,7 @@ def _asked_for(ours: Sent, theirs: LinkStatus, completes: bool) -> Plan | None:
 
 
 class Arriving(StrEnum):
-    """How the partner's numbers stand to what we accepted."""
+    """How the partner's numbers compare with those that we accepted."""
 
     UNKNOWN = "unknown"
     AGREED = "agreed"
@@ -253,7 +255,7 @@ class Arriving(StrEnum):
 
 
 def arriving(expected: int, theirs: LinkStatus, has_in_flight: bool) -> tuple[Arriving, str]:
-    """What has become of the numbers from the partner to us, and a sentence that says it.
+    """Compare the numbers from the partner to us. Returns the result, and a sentence for operators.
 
     `expected`: the number we take next. `has_in_flight`: we have the message that it has in flight.
     """

@@ -77,14 +77,15 @@ def failure(why: str) -> do.QueueError:
 
 
 def repeated(link: ReceivingLink, why: str) -> Outcome:
-    """A further copy of a message whose Ack is withheld. `why` says that it never went on."""
+    """A further copy of a message whose Ack is withheld. `why` says why it was never forwarded."""
     if why:
         return link, (failure(why),)
     return link, receiver.withheld()
 
 
 def _is_closed(onward: Onward) -> bool:
-    """In `hop` a wait is served out by us; in `end-to-end` by the MSH that asked us to send."""
+    """Whether new messages are refused for now. A wait that the next MSH asks for is ours in `hop`;
+    in `end-to-end` the MSH that sent to us has to wait."""
     if onward.state is LaneState.TRANSIENT:
         return onward.mode is RouteMode.END_TO_END
     return onward.state is LaneState.SUSPENDED

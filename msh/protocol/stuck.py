@@ -43,7 +43,7 @@ def why_stuck(
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """Where the first message waits that its consumer has not got.
+    """The first message of a pair that waits for its consumer.
 
     `moved_at`: when something moved last. `held`: an operator holds the partner's deliveries.
     `consumer` is a name, empty if none fits, and `enabled` whether it is switched on. `pulls`: its

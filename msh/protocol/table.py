@@ -46,7 +46,8 @@ def illegal(before: _Stateful, event: object) -> IllegalTransition:
 def apply(
     cell: Cell[Any], before: Value, event: object, *parameters: object
 ) -> tuple[Value, tuple[Any, ...]]:
-    """What the cell makes of it. AssertionError if it leads to a state that it does not name."""
+    """Call the cell and return its result. Raises AssertionError if it leads to a state that it
+    does not name."""
     after, effects = cell.handler(before, event, *parameters)
     if after.state not in cell.targets:
         raise AssertionError(f"{before.state}, {type(event).__name__} led to {after.state}")

@@ -35,8 +35,9 @@ def normalised(uri: str) -> str:
 
 
 def origin(uri: str) -> str:
-    """Who is shown what goes to `uri`: scheme, host and port. Of mailto: the scheme alone, for it
-    is our own mail host that takes the mail. A text that is no URI of an MSH is its own."""
+    """Return scheme, host and port of `uri`: who sees the credentials that are sent there. For
+    mailto only the scheme, because our own mail host takes the mail. Another text is returned as it
+    is."""
     if match := _HTTP.fullmatch(normalised(uri)):
         scheme = match["scheme"]
         return f"{scheme}://{match['host']}{_port(scheme, match['port'])}"

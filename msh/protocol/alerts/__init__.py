@@ -1,1 +1,1 @@
-"""Who is called about what, when, and when not: pure decisions."""
+"""Pure decisions about alerts: who is called about what, when, and when not."""

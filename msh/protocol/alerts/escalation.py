@@ -1,4 +1,5 @@
-"""Who is called about an incident: at once, and while nobody has taken it."""
+"""Escalation: who is called about an incident at once, and who later, as long as nobody has taken
+it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,12 +10,14 @@ from .quiet import QuietHours, quiet_until
 from .severity import Severity
 
 ROUNDS = 5
-"""How often all steps are gone through: then whoever can come has been called."""
+"""The number of times that all steps are repeated. After that, everybody who can come has been
+called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Whom one recipient is called about, and when. `partners` are ids; empty is all of them.
+    """The rule of one recipient: about which incidents it is called, and when. `partners` are ids;
+    empty is all of them.
 
     `step`: 1 is called at once, 2 if nobody takes the incident, and so on. `wait`: how long after
     a call of this recipient the next step is called; zero ends it.
@@ -33,18 +36,20 @@ class Rule:
         return mine and severity.reaches(self.at_least)
 
     def held_until(self, severity: Severity, now: datetime) -> datetime | None:
-        """Until when a call is held back because of the quiet hours; None if it goes out now."""
+        """Return the end of the quiet hours that hold back a call; None if it is sent now."""
         gets_through = severity is Severity.CRITICAL and self.critical_through
         return None if gets_through else self.end_held_until(now)
 
     def end_held_until(self, now: datetime) -> datetime | None:
-        """As `held_until`, of a call that something is over: nobody is woken for that."""
+        """As `held_until`, for a call that an incident has ended: it wakes nobody, however severe
+        the incident was."""
         return None if self.quiet is None else quiet_until(self.quiet, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Those who are called now, and how long after that the next are; None: nobody."""
+    """The recipients that are called now, and the time after which the next ones are. None: no
+    further ones."""
 
     called: tuple[Rule, ...] = ()
     next_after: timedelta | None = None

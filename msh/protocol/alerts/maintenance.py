@@ -36,7 +36,7 @@ class Window:
         return self.ends_at - self.starts_at > LONG
 
     def due_act(self, now: datetime) -> WindowAct | None:
-        """What the clock does to it now, however late; None for nothing."""
+        """Return what is due now, however late it is noticed. None: nothing."""
         if self.state is WindowState.RUNNING:
             return WindowAct.END if now >= self.ends_at else None
         if self.state is not WindowState.PLANNED or now < self.starts_at:

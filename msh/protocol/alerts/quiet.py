@@ -15,8 +15,9 @@ _QUARTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """From `begins` until `ends`, which is on the next day unless it is later. `days`: weekdays on
-    which they begin. `all_day`: weekdays that are quiet from midnight to midnight."""
+    """Quiet hours from `begins` until `ends`, which is on the next day unless it is later than
+    `begins`. `days`: weekdays on which they begin. `all_day`: weekdays that are quiet from midnight
+    to midnight."""
 
     zone: str
     begins: time | None = None

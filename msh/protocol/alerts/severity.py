@@ -1,4 +1,4 @@
-"""How bad each kind of incident is: what a recipient of calls chooses by."""
+"""The severity of each kind of incident. Recipients choose by it which calls they get."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -7,7 +7,7 @@ from msh.protocol.kinds import EARLY_WARNING, IncidentKind
 
 
 class Severity(StrEnum):
-    """How bad an incident is, from the least to the worst."""
+    """Severities of incidents, from the least to the worst."""
 
     INFO = "info"
     WARNING = "warning"

@@ -42,7 +42,8 @@ Step = tuple[Delivery, tuple[DeliveryEffect, ...]]
 
 
 def step(before: Delivery, event: DeliveryEvent, policy: Policy, *, now: datetime) -> Step:
-    """What happens. Raises IllegalTransition, with nothing changed, for what may not happen."""
+    """Return the delivery after this event, and the effects. Raises IllegalTransition, with nothing
+    changed, for an event that may not happen in this state."""
     cell = TRANSITIONS[before.state].get(type(event))
     if cell is None:
         raise IllegalTransition(before.state, type(event).__name__)
@@ -52,7 +53,8 @@ def step(before: Delivery, event: DeliveryEvent, policy: Policy, *, now: datetim
 
 
 def event_of_answer(attempt: int, status: int | None, detail: str) -> DeliveryEvent:
-    """What a consumer's HTTP answer means (docs/spec/tables.md). No status: there was no answer."""
+    """Return the event for a consumer's HTTP answer (docs/spec/tables.md). `status` is None if
+    there was no answer."""
     if status is not None and 200 <= status < 300:
         return AttemptSucceeded(attempt)
     if status is not None and 400 <= status < 500 and status not in _AGAIN:
@@ -165,7 +167,8 @@ def _again(before: Delivery, event: RunAgainRequested, policy: Policy, now: date
 def _rejected_again(
     before: Delivery, event: RunAgainRequested, policy: Policy, now: datetime
 ) -> Step:
-    """Its message has left the order, and does not come back into it."""
+    """A replay that was rejected: its message has left the order of its pair and does not return to
+    it."""
     after, _ = _again(before, event, policy, now)
     return replace(after, aside=True), (SetAside(),)
 

@@ -1,4 +1,4 @@
-"""What may happen to a delivery, and what a step asks for: values, events and effects."""
+"""Values, events and effects of a delivery."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from msh.protocol.kinds import DeliveryState, OnFailure
 
 
 class ResolverVerdict(StrEnum):
-    """What a resolver answers of a message whose outcome is unknown."""
+    """The answer of a resolver about a message whose outcome is unknown."""
 
     NEW = "new"
     DUPLICATE = "duplicate"
@@ -34,9 +34,9 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One row of the history. `failures` are counted since an operator last had it run again;
-    `due` is the end of the lease, or when it is run, or when its message is to leave the order;
-    `aside` says that its pair goes on without it."""
+    """One row of the history. `failures` are counted since an operator last had it run again; `due`
+    is the end of the lease, or when it is run, or when its message is to leave the order; `aside`:
+    later messages of its pair are delivered without it."""
 
     state: DeliveryState = DeliveryState.NEW
     attempt: int = 0
@@ -157,7 +157,8 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """The pair goes on without the message, which waits for an operator or a further attempt."""
+    """Later messages of the pair are delivered without this one, which waits for an operator or a
+    further attempt."""
 
 
 DeliveryEffect = Run | AskResolver | Leave | SetAside | OpenIncident | Note

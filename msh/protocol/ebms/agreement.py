@@ -1,4 +1,4 @@
-"""What an agreement of ebMS 2.0 says of the messages that come under it, and what breaks it."""
+"""The terms of an ebMS 2.0 agreement for messages that we receive, and the breaches of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,7 +86,8 @@ def wrong_parties(agreed: Agreed, from_party: Party, to_party: Party) -> tuple[E
 
 
 def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]:
-    """Without what the agreement does not ask for: a type, where its own party has none."""
+    """Return the defects without those that the agreement tolerates: the missing type of a PartyId,
+    where the agreement has none either."""
     if not defects:
         return ()
     untyped = [
@@ -106,7 +107,7 @@ def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]
 
 
 def breaches(message: Message, agreed: Agreed) -> tuple[Defect, ...]:
-    """What a message of a business does that the agreement does not allow (EB-031, EB-043)."""
+    """Return the breaches of the agreement by a business message (EB-031, EB-043)."""
     return tuple(_breaches(message, agreed))
 
 

@@ -1,9 +1,10 @@
-"""What happens to an ebMS message that was read and attributed: the checks in their order (EB-065).
+"""The decision about an ebMS message that was parsed and attributed to an agreement: the checks in
+their order (EB-065).
 
 MIME, header and parties, then whether the message is known, then what its sender has secured, the
 agreement's terms and the TimeToLive, then Manifest and order, then our own limits. The first check
-that fails decides. Only a message that is known is answered whatever became of its MIME package on
-the way (EB-112).
+that fails decides. Only a known message is answered even if its MIME package was damaged on the way
+(EB-112).
 """
 
 from dataclasses import dataclass, replace
@@ -49,7 +50,7 @@ class Ruling:
 
     @property
     def code(self) -> str:
-        """In the inner language; "" if there is none."""
+        """The code of the first error in the draft's vocabulary; "" if there is none."""
         for effect in self.effects:
             if isinstance(effect, do.QueueError):
                 return effect.code
@@ -89,8 +90,8 @@ def event_of(
 
 
 def order_of(received: ReceivedMessage, agreed: Agreed) -> Order | None:
-    """Its place in its conversation; None if it is taken without order, or not taken for lack of
-    one."""
+    """Return the MessageOrder of the message. None if it is taken without order, or is refused
+    because it has none."""
     order = received.message.order
     if order is None or not agreed.ordered:
         return None
@@ -98,8 +99,8 @@ def order_of(received: ReceivedMessage, agreed: Agreed) -> Order | None:
 
 
 def decide(received: ReceivedMessage, agreed: Agreed, event: MessageArrived) -> Ruling:
-    """What is stored of a message without order, and how it is answered. `event.postponed` is
-    looked at last."""
+    """Decide about a message without order: what is stored and how it is answered.
+    `event.postponed` is checked last."""
     checked = _checked(received, agreed, event)
     if isinstance(checked, Ruling):
         return checked
@@ -115,7 +116,8 @@ def decide_in_order(
     *,
     now: datetime,
 ) -> tuple[Conversation, Ruling]:
-    """The same for a message in the order of its conversation, and the conversation after it."""
+    """Decide about a message in the order of its conversation. Also returns the conversation after
+    it."""
     checked = _checked(received, agreed, event)
     if isinstance(checked, Ruling):
         return before, checked
@@ -187,8 +189,8 @@ def _errors_of_new(
 
 
 def _refused(errors: tuple[Error, ...]) -> Ruling:
-    """Of a package that is damaged nobody knows what it was to hold: the next copy may be intact,
-    and is decided anew."""
+    """The refusal of a damaged package is not kept: its content is unknown, the next copy may be
+    intact, and is decided by itself."""
     damaged = errors[0].code == ErrorCode.MIME_PROBLEM
     return Ruling(() if damaged else (do.KeepRefusal(),), errors)
 

@@ -1,4 +1,4 @@
-"""What is not a message of OASIS ebMS 2.0, or cannot be used as one."""
+"""Errors for input that is no message of OASIS ebMS 2.0, or cannot be used as one."""
 
 from msh.protocol.errors import ProtocolError, Unreadable
 
@@ -20,7 +20,7 @@ class NotAMessage(Unreadable):
 
 
 class Unusable(ProtocolError):
-    """A MessageHeader that lacks what is needed, or holds what cannot be read.
+    """A MessageHeader that lacks a required element, or has one that cannot be read.
 
     `partial` says whose it is, as far as that can be read: with it the defects can be answered by
     a MessageError, or a signal be passed over (EB-062).

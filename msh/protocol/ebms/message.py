@@ -35,7 +35,7 @@ class PartyId:
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """From or To. All its ids name one party (EB-029)."""
+    """The content of From or To. All its ids name one party (EB-029)."""
 
     party_ids: tuple[PartyId, ...]
     role: str = ""
@@ -129,7 +129,7 @@ class Reference:
 
     @property
     def is_cid(self) -> bool:
-        """Also one that names no part: "cid:"."""
+        """Whether it is a URI of the scheme cid, also one that names no part: "cid:"."""
         return self.href[:4].lower() == "cid:"
 
 
@@ -144,7 +144,8 @@ class StatusResponse:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTo:
-    """What a partner says of one message of ours. `message_id` is empty if it does not name it."""
+    """The answer of a partner to one message of ours. `message_id` is empty if the answer does not
+    name it."""
 
     message_id: str
     acknowledged: bool
@@ -167,14 +168,14 @@ class Message:
     """The MessageId that a StatusRequest asks for."""
     status_response: StatusResponse | None = None
     signed: bool = False
-    """Whether a ds:Signature stands in the header. Nothing is verified here."""
+    """Whether there is a ds:Signature in the header. Nothing is verified here."""
 
     @property
     def answers(self) -> tuple["AnswerTo", ...]:
-        """What it says of messages of ours, of each once. Of a signal the header decides which one
-        it is about, and a block stands for it where a peer leaves it out. On a message of a
-        business the header names what the business refers to: each block decides for itself
-        (EB-086, EB-088)."""
+        """Return the answers to messages of ours, one for each message. In a signal the header
+        decides which message it is about, and a block stands for it where a peer leaves it out. On
+        a message of a business the header names what the business refers to: each block decides for
+        itself (EB-086, EB-088)."""
         header_ref = self.header.ref_to_message_id
         named = [one.ref_to_message_id for one in self.acknowledgments]
         if self.header.kind.is_signal:
@@ -230,7 +231,7 @@ class SoapFault:
 
 @dataclass(frozen=True, slots=True)
 class PartialHeader:
-    """What could be read of a message whose header cannot be used. Empty where unreadable."""
+    """The readable part of a header that cannot be used. Fields that cannot be read are empty."""
 
     kind: Kind = Kind.BUSINESS
     from_party: Party = Party(())
@@ -264,12 +265,13 @@ def damage(defects: tuple[Defect, ...], lenient: frozenset[str]) -> tuple[Defect
 
 
 def is_copy(received: ReceivedMessage, digest: bytes, lenient: frozenset[str]) -> bool:
-    """Whether a message is the one that is remembered by this digest (EB-112)."""
+    """Whether a message is a copy of the one with this stored digest (EB-112)."""
     return are_of_copies(digest_to_keep(received, lenient), digest)
 
 
 def digest_to_keep(received: ReceivedMessage, lenient: frozenset[str]) -> bytes:
-    """What a message is known by: the first half of its content digest if it is damaged."""
+    """Return the digest by which copies of the message are recognised: only the first half of its
+    content digest if it is damaged."""
     damaged = damage(received.defects, lenient)
     return received.content_digest[:IDENTITY_BYTES] if damaged else received.content_digest
 

@@ -21,7 +21,8 @@ from .message import (
 from .vocabulary import Actor, OrderStatus
 
 _OF_SETTING = {"always": True, "never": False}
-"""Of `ack` and `eliminates`; with any other value the message's semantics decides (EB-078)."""
+"""Whether `ack` or `eliminates` asks for the element; with any other value the message's semantics
+decides (EB-078)."""
 
 _ACTORS = {"toPartyMSH": Actor.TO_PARTY_MSH, "nextMSH": Actor.NEXT_MSH}
 

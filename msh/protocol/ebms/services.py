@@ -1,4 +1,4 @@
-"""What a StatusRequest is answered (EB-143, EB-144)."""
+"""The answer to a StatusRequest (EB-143, EB-144)."""
 
 from .message import Message
 from .vocabulary import MessageStatus
@@ -7,8 +7,9 @@ _PROCESSED = ("delivered", "rejected")
 
 
 def status_of(state: str | None, *, refuses: bool) -> MessageStatus:
-    """Of a message of the partner that asks, by its state; None: it has sent no such message, or
-    it was refused. `refuses`: the agreement does not have such questions answered."""
+    """Return the MessageStatus of a message that the asking partner has sent. `state` is None if
+    there is no such message, or if it was refused. `refuses`: the agreement forbids such questions.
+    """
     if refuses:
         return MessageStatus.UNAUTHORIZED
     if state is None:
@@ -17,8 +18,8 @@ def status_of(state: str | None, *, refuses: bool) -> MessageStatus:
 
 
 def about_and_said(message: Message) -> tuple[str, str]:
-    """What a Pong or StatusResponse is about, and what it says: of a status the message of ours,
-    its status and when it was received, as far as it is said; of a Pong the Ping, and nothing."""
+    """Return the MessageId that a Pong or StatusResponse is about, and its content as text: for a
+    status the status and, if given, the time of receipt; for a Pong nothing."""
     response = message.status_response
     if response is None:
         return message.header.ref_to_message_id, ""

@@ -20,7 +20,8 @@ from .vocabulary import SERVICE, Kind
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What every signal says of itself: between whom, about what, its own id and moment."""
+    """What all signals have in their header: the two parties, the message that it is about, its own
+    MessageId and time."""
 
     from_party: Party
     to_party: Party

@@ -5,11 +5,12 @@ from enum import IntEnum, StrEnum
 SERVICE = "urn:oasis:names:tc:ebxml-msg:service"
 """The Service of signals, which no application may use (EB-035)."""
 ERROR_CONTEXT = "urn:oasis:names:tc:ebxml-msg:service:errors"
-"""What an error code without codeContext belongs to (EB-057)."""
+"""The codeContext of an error code that has none (EB-057)."""
 
 
 class Actor(StrEnum):
-    """Who a block of the header is for. AckRequested may name one of the two MSHs (EB-044)."""
+    """The MSH that a block of the header is for. AckRequested may name one of the two MSHs
+    (EB-044)."""
 
     TO_PARTY_MSH = "urn:oasis:names:tc:ebxml-msg:actor:toPartyMSH"
     NEXT_MSH = "urn:oasis:names:tc:ebxml-msg:actor:nextMSH"
@@ -17,7 +18,7 @@ class Actor(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a message is for: the Actions of the reserved Service, and messages of a business."""
+    """The kinds of messages: the Actions of the reserved Service, and business messages."""
 
     BUSINESS = "business"
     ACKNOWLEDGMENT = "Acknowledgment"
@@ -34,12 +35,12 @@ class Kind(StrEnum):
 
     @property
     def asks(self) -> bool:
-        """It is answered by a signal of its own (EB-140, EB-143)."""
+        """Whether it is answered by a signal of its own (EB-140, EB-143)."""
         return self in (Kind.PING, Kind.STATUS_REQUEST)
 
     @property
     def answers(self) -> bool:
-        """It is about a message of a business, and may end it."""
+        """Whether it is about a business message, and may complete or fail it."""
         return self in (Kind.ACKNOWLEDGMENT, Kind.MESSAGE_ERROR)
 
     @classmethod
@@ -77,7 +78,7 @@ class MessageStatus(StrEnum):
 
     @property
     def is_known(self) -> bool:
-        """Only then there is a time of receipt (EB-144)."""
+        """Whether the message was received. Only then there is a time of receipt (EB-144)."""
         return self not in (MessageStatus.UNAUTHORIZED, MessageStatus.NOT_RECOGNIZED)
 
 

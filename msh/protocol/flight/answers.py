@@ -17,8 +17,9 @@ from .value import Flight, FlightState
 def events_of(
     message_id: str, reports: Sequence[ErrorReport], *, acknowledged: bool
 ) -> tuple[on.ErrorReceived | on.AckReceived, ...]:
-    """What an answer to a message means: its warnings, and then its Errors or the Acknowledgment.
-    An Error beside an Acknowledgment wins (EB-060); the first decides, the others are noted."""
+    """Return the events of an answer to a message: its warnings, then its Errors or the
+    Acknowledgment. An Error beside an Acknowledgment wins (EB-060); the first decides, the others
+    are noted."""
     warnings = [one for one in reports if one.severity is Severity.WARNING]
     errors = [one for one in reports if one.severity is not Severity.WARNING]
     events = [on.ErrorReceived(message_id, one) for one in (*warnings, *errors)]
@@ -91,7 +92,8 @@ def tell_after_acknowledgment(flight: Flight, event: on.ErrorReceived, now: date
 def after_error_of_best_effort(
     message_id: str, report: ErrorReport, *, is_open: bool
 ) -> tuple[do.Fail | do.OpenIncident | do.NotifyFromParty | do.Note, ...]:
-    """What an Error about a BestEffort message asks for. `is_open`: it is on its way, or sent."""
+    """Return the effects of an Error about a BestEffort message. `is_open`: it is on its way, or
+    sent."""
     text = text_of(report)
     if report.severity is Severity.WARNING:
         warned = do.NotifyFromParty(PartyEventKind.WARNING, message_id, text)

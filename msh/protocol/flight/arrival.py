@@ -1,5 +1,5 @@
-"""What happens to an ebMS message that arrives, before its order is asked: duplicates, the first
-answer, shortage, TimeToLive (EB-093 to EB-114).
+"""Decisions about an ebMS message that arrives, up to its order: duplicates, the first answer,
+shortage, TimeToLive (EB-093 to EB-114).
 
 `Known` and the inner language of errors are those of the draft's Receiver: the dialect writes
 MessageIdReused and the codes of numbers as Inconsistent, and answers TransientError with HTTP 503.
@@ -24,7 +24,7 @@ Effects = tuple[do.ConversationEffect, ...]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an ebMS agreement says of the messages that we receive. `horizon`: seconds that a hole
+    """The terms of an ebMS agreement for messages that we receive. `horizon`: seconds that a hole
     may stay before an operator is called, the partner's RetryInterval x (Retries + 1)."""
 
     ordered: bool = False
@@ -63,9 +63,9 @@ class MessageArrived:
 
 
 def of_known(event: MessageArrived) -> Effects:
-    """What happens to a message whose id we know.
+    """Return the effects of a message whose MessageId is known.
 
-    Asked before TimeToLive, the agreement's terms and any limit of ours (EB-112, EB-114).
+    This is checked before TimeToLive, the agreement's terms and our own limits (EB-112, EB-114).
     """
     if event.known is Known.OTHER:
         return receiver.reused(event.message_id)
@@ -78,14 +78,16 @@ def of_known(event: MessageArrived) -> Effects:
 
 
 def not_now(event: MessageArrived) -> Effects:
-    """Why a new message cannot be taken now; empty if it can. Nothing of it is kept (EB-103)."""
+    """Return the refusal of a new message that cannot be taken now; empty if it can. Nothing of it
+    is kept (EB-103)."""
     if event.postponed is None:
         return ()
     return receiver.told_to_wait(event.message_id, event.postponed)
 
 
 def refused(event: MessageArrived, terms: Terms) -> Effects:
-    """Why a new message is never taken; empty if it is, as far as this can be told of it alone."""
+    """Return the refusal of a new message that is never taken; empty if nothing in the message
+    itself forbids it."""
     if problem := _order_problem(event, terms):
         return refusal(*problem)
     if event.expired:
@@ -116,7 +118,7 @@ def _order_problem(event: MessageArrived, terms: Terms) -> tuple[ErrorCode, str]
 
 
 def unordered(event: MessageArrived, terms: Terms) -> Effects:
-    """What happens to a message without order: stored, delivered, answered."""
+    """Return the effects of a message without order."""
     if event.known is not Known.NO:
         return of_known(event)
     return (

@@ -32,7 +32,7 @@ UNDELIVERED_WAIT = 30
 
 
 class Position(StrEnum):
-    """Where MessageOrder stands against the next number of the conversation."""
+    """The position of a message's number relative to the next number of its conversation."""
 
     NEXT = "next, or 0 with Reset at the beginning"
     AHEAD = "higher; at the beginning all but 0 with Reset"
@@ -226,7 +226,8 @@ _REFUSALS: dict[Ruling, Callable[[Conversation, Order], tuple[do.ConversationEff
     Ruling.MISNUMBERED: _misnumbered,
     Ruling.OBSTRUCTED: _obstructed,
 }
-"""Those that depend on what is held now are not kept: the same bytes may be taken later."""
+"""The refusal of each ruling. Refusals that depend on what is held now are not kept: the same bytes
+may be taken later."""
 
 
 def _beyond_the_limit(before: Conversation) -> do.QueueError:
@@ -248,8 +249,8 @@ def _not_delivered_yet() -> do.QueueError:
 
 
 def hole_is_due(before: Conversation, horizon: int, *, now: datetime) -> Outcome:
-    """Call an operator for the number that lacks, if it is time (EB-130, EB-132). A time farther
-    away than two horizons has come: the clock was set back (D13)."""
+    """Call an operator for the missing number, if it is time (EB-130, EB-132). A time farther away
+    than two horizons has come: the clock was set back (D13)."""
     if before.due is None or now < before.due <= now + timedelta(seconds=2 * horizon):
         return before, ()
     detail = f"number {before.lacks} is missing: {_waiting(before)}"
@@ -271,7 +272,7 @@ def skip(before: Conversation, horizon: int, *, now: datetime) -> Outcome:
 
 
 def drop(before: Conversation) -> Outcome:
-    """An operator gives the held messages up, so that the partner may start anew."""
+    """An operator gives the held messages up, so that the partner can restart the conversation."""
     _check_held(before, "HeldDropped")
     effects: tuple[do.ConversationEffect, ...] = (do.Drop(before.in_order),)
     if before.called:

@@ -1,4 +1,4 @@
-"""What can happen to a flight: what can happen to a lane, and what a lane does not know."""
+"""Events of a flight: some of the lane's, and those that only flights have."""
 
 from dataclasses import dataclass
 

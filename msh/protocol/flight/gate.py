@@ -39,7 +39,7 @@ SHORTEST_PROBE = 60
 """Seconds between probes at least, where nothing is set; and between two that the partner causes by
 what it sends."""
 WINDOW = 16
-"""How many messages may be under way, if the agreement does not say (EB-085)."""
+"""The number of messages that may be under way if the agreement names none (EB-085)."""
 
 
 class GateState(StrEnum):
@@ -124,15 +124,15 @@ Outcome = tuple[Gate, tuple[do.GateEffect, ...]]
 
 
 class Leave(StrEnum):
-    """As what a copy may leave."""
+    """The kind of copy that may be sent: an ordinary one, or the probe of a suspended link."""
 
     COPY = "copy"
     PROBE = "probe"
 
 
 def seconds_between_probes(probe_interval: int, retry_interval: int, *, never: bool) -> int:
-    """What holds for a partner with this setting, in seconds; 0: it is not probed. Without a probe
-    there would be no agreed retry while it is suspended."""
+    """Return the interval of probes for a partner with these settings, in seconds; 0: it is not
+    probed. Without probes the agreed retries would stop while the link is suspended."""
     if never:
         return 0
     return probe_interval or max(retry_interval, SHORTEST_PROBE)
@@ -148,7 +148,8 @@ def what_expires(count: int, under_way: int, first: datetime, last: datetime) ->
 
 
 def event_of(before: Flight, after: Flight, event: object) -> MessageRefused | MessageTaken | None:
-    """What an event of a flight is to the gate, beside the end of an attempt."""
+    """Return the gate's event for a step of a flight, apart from the end of an attempt; None if
+    there is none."""
     if before.state is after.state:
         return None
     if after.state is FlightState.ACKNOWLEDGED:
@@ -174,7 +175,7 @@ def may_leave(
     in_maintenance: bool = False,
     now: datetime,
 ) -> Leave | None:
-    """As what a copy of a flight may be claimed now, or None.
+    """Return the kind of copy of this flight that may be claimed now; None if none may.
 
     `under_way`: how many messages of the link have a place. A message that has one keeps it until
     it ends or is held, so its retries need none. After a probe is claimed, the gate steps with
@@ -305,7 +306,8 @@ def _probe(gate: Gate, event: ProbeClaimed, now: datetime) -> Outcome:
 
 
 def _suspend_by_operator(gate: Gate, event: on.OperatorSuspended, now: datetime) -> Outcome:
-    """Also while the partner cannot be reached: it is not probed any more, and stays suspended."""
+    """Possible also while the partner is unreachable: then it is no longer probed, and stays
+    suspended until an operator resumes."""
     if gate.suspended_for == OPERATOR:
         raise illegal(gate, event)
     return replace(gate, state=GateState.SUSPENDED, due=None, suspended_for=OPERATOR), ()

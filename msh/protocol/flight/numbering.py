@@ -80,21 +80,21 @@ class MessageTaken:
 
 @dataclass(frozen=True, slots=True)
 class MessageStopped:
-    """It failed, or is held."""
+    """A message of the conversation failed, or is held."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class MessageResumed:
-    """It is sent again, under its number."""
+    """A message is sent again, under its number."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class MessageLost:
-    """It was cancelled, and the partner does not have it, or nobody knows."""
+    """A message was cancelled, and the partner does not have it, or this is unknown."""
 
     message_id: str
 
@@ -139,8 +139,8 @@ def step(before: Numbering, event: NumberingEvent) -> Numbering:
 def event_of(
     before: Flight, after: Flight, verdict: Verdict | None = None
 ) -> NumberingEvent | None:
-    """What a step of a flight means for its conversation; None: nothing. `verdict` of a message
-    that was cancelled."""
+    """Return the conversation's event for a step of a flight; None if there is none. `verdict`: of
+    the operator who cancelled the message."""
     if before.number is None or before.state is after.state:
         return None
     message_id = after.message_id

@@ -24,7 +24,7 @@ def resume(flight: Flight, event: on.OperatorResumed | on.RetriesReset, now: dat
 
 
 def send_again(flight: Flight, event: on.OperatorResumed, now: datetime) -> Outcome:
-    """Send a failed message again whose conversation stands still until it is acknowledged
+    """Send a failed message again that blocks its conversation until it is acknowledged
     (EB-124)."""
     if flight.number is None:
         raise illegal(flight, event)
@@ -48,7 +48,8 @@ def send_now(flight: Flight, event: on.SendNowRequested, now: datetime) -> Outco
 
 
 def send_ready_now(flight: Flight, event: on.SendNowRequested, now: datetime) -> Outcome:
-    """It waits for a worker as it is, for a place, or for the partner."""
+    """Possible, though the flight does not change: it waits for a worker, for a slot of the window,
+    or for the partner."""
     check_may_be_sent(flight, event, now)
     return flight, (do.Transmit(),)
 
@@ -66,7 +67,7 @@ def cancel(flight: Flight, event: on.MessageCancelled, now: datetime) -> Outcome
 
 
 def cancel_failed(flight: Flight, event: on.MessageCancelled, now: datetime) -> Outcome:
-    """It holds up its conversation: nothing else of it is asked for any more (EB-124)."""
+    """A failed message is cancelled only if it blocks its conversation (EB-124)."""
     if flight.number is None:
         raise illegal(flight, event)
     return cancel(flight, event, now)

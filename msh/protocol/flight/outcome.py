@@ -1,4 +1,4 @@
-"""What the cells of the table have in common: the shape of what they return, a failure."""
+"""What the cells of the table share: the type of their results, and how a message fails."""
 
 from datetime import datetime
 

@@ -20,7 +20,8 @@ def following(number: int) -> int:
 
 
 def distance(number: int, of: int) -> int:
-    """How far `number` is ahead of `of`, by the shorter way round; negative: behind it."""
+    """Return how far `number` is ahead of `of`, by the shorter way round the circle of numbers;
+    negative if it is behind."""
     ahead = (number - of) % _COUNT
     return ahead if ahead <= _COUNT // 2 else ahead - _COUNT
 

@@ -20,9 +20,10 @@ class OnSilence(StrEnum):
     """The agreement's `on_failure`: what a message does whose retries are spent."""
 
     FAIL = "fail"
-    """It has failed: DeliveryFailure to the From-Party, as the specification says (EB-082)."""
+    """The message fails, and the From-Party is notified of a DeliveryFailure, as the specification
+    says (EB-082)."""
     HOLD = "hold"
-    """It waits for an operator, as with the draft (D4)."""
+    """The message waits for an operator, as with the draft (D4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from msh.protocol.vocabulary import Severity
 from .outcome import Outcome, end_flight, suspend, suspend_at_transient_limit
 
 _UNEXPLAINED = (IncidentKind.RETRIES_SPENT, IncidentKind.REFUSED_BY_PEER)
-"""What suspends a lane although the partner has sent no Error Message."""
+"""The kinds of suspension for which the partner has sent no Error Message."""
 _AnyError = on.SequenceErrorReceived | on.ErrorReceived | on.ErrorForOtherReceived
 
 

@@ -1,5 +1,5 @@
-"""What the cells of the table have in common: the shape of what they return, a suspension, the end
-of a message's flight."""
+"""What the cells of the table share: the type of their results, how a lane is suspended, and how a
+message leaves it."""
 
 from datetime import datetime
 

@@ -24,8 +24,8 @@ class NoAnswerInTime(EnquiryFailed):
 
 
 def link_status_url(address: str, message_ids: Sequence[str] = ()) -> str:
-    """Where the MSH whose endpoint is at `address` answers. Refuses with EnquiryFailed what is no
-    HTTP address."""
+    """Return the address at which the MSH with this endpoint reports its link status. Raises
+    EnquiryFailed if `address` is no HTTP address."""
     parts = urlsplit(address)
     if parts.scheme.lower() not in ("http", "https"):
         raise EnquiryFailed(f"{address} cannot be queried: only MSHs reached by HTTP can")

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS: one POST, one answer, no cleverness.
+"""HTTP and HTTPS: one POST, one answer.
 
 No redirect is followed, no proxy, cookie or environment is looked at. Of the answer's body nothing
 is kept but the first words of a refusal, unless the job asks for it. A request that may have been
@@ -76,7 +76,8 @@ def _socket_to(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _Resolver(aiohttp.ThreadedResolver):
-    """For all connections. A name server that does not answer holds one thread for each host."""
+    """The resolver of all connections. A name server that does not answer blocks one thread for
+    each host."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,8 +244,9 @@ class _Body(aiohttp.Payload):
 
     @property
     def unsent(self) -> str:
-        """What is said of a body that was still going out: the peer may be reading, too slowly for
-        the deadline. Up to what the connection buffers, these bytes have left."""
+        """The words about a body that was not sent completely: the peer may be reading too slowly
+        for the deadline. The bytes counted have left us, apart from those in the connection's
+        buffer."""
         whole = len(self._job.body)
         return f": {self._sent} of {whole} bytes had been sent" if self._sent < whole else ""
 
@@ -304,8 +306,8 @@ def _result(response: aiohttp.ClientResponse, words: str) -> AttemptResult:
 
 
 def _reason(response: aiohttp.ClientResponse, refusal: str, said: str) -> Reason:
-    """What the answer says beyond its status; NONE: nothing. `refusal`: of X-MSH-Error; `said`: of
-    it or of the body."""
+    """Return the reason that the answer gives beyond its status; NONE if it gives none. `refusal`:
+    the text of X-MSH-Error; `said`: that text, or the beginning of the body."""
     if response.status == HTTPStatus.NO_CONTENT and (line := one_line(refusal, DETAIL_LIMIT)):
         return of_refusal(line)
     if _moved_to(response):
@@ -315,7 +317,8 @@ def _reason(response: aiohttp.ClientResponse, refusal: str, said: str) -> Reason
 
 
 def _moved_to(response: aiohttp.ClientResponse) -> str:
-    """Where a redirect points to, which is not followed: an operator asks the partner."""
+    """Return the words about a redirect. It is not followed: an operator asks the partner about the
+    new address."""
     location = one_line(response.headers.get("Location", ""), LOCATION_LIMIT)
     is_redirect = HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST
     return f" (Location: {location})" if is_redirect and location else ""
@@ -347,8 +350,8 @@ def _with_answer(
     *,
     is_whole: bool,
 ) -> AttemptResult:
-    """With what was asked for; if it cannot be had, the words say so: an operator who is told that
-    the partner has answered looks for it."""
+    """Add the body of the answer, which the job asked for. If it cannot be used, the detail says
+    so, because an operator who reads that the partner has answered looks for the answer."""
     kind = header_text(response.headers.get("Content-Type", ""), ANSWER_TYPE_LIMIT)
     unread = f"of more than {limit} bytes, or cut short"
     if is_whole:

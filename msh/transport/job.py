@@ -47,7 +47,7 @@ class Job:
     headers: tuple[tuple[str, str], ...] = ()
     answer_limit: int = 0
     message_id: str = ""
-    """What a mail is about: a mail host that returns it says so."""
+    """The MessageId that a mail is about. A mail host that returns the mail names it."""
     lapse: Lapse | None = None
     """If set, as `not_after`, but it may still change."""
 

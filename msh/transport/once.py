@@ -9,7 +9,8 @@ from msh.transport.registry import transport_for
 
 
 def post(job: Job) -> AttemptResult:
-    """How it ended. Waits for the job's deadline at most. Raises UnknownSchemeError."""
+    """Transmit one job and return how it ended. Waits until the job's deadline at most. Raises
+    UnknownSchemeError."""
     return asyncio.run(_post(job))
 
 

@@ -1,6 +1,7 @@
-"""Who may have how many POSTs under way, so that partners that do not answer leave room to others.
+"""Slots for POSTs: how many each partner may have under way, so that partners that do not answer
+leave room for others.
 
-Pure counting: whoever uses it from several threads holds a lock of its own.
+It only counts. Callers in several threads need a lock of their own.
 """
 
 from collections import Counter
@@ -10,13 +11,13 @@ from enum import Enum
 
 
 class Standing(Enum):
-    """How a partner's last POST from this process went."""
+    """How a partner's last POST from this process ended."""
 
     ANSWERS = "answers"
-    """It was answered, or has ended quickly: nobody waits long for its places."""
+    """It was answered, or ended quickly: its slots are soon free again."""
     UNKNOWN = "unknown"
     SILENT = "silent"
-    """It takes long, or has ended without an answer."""
+    """It takes long, or ended without an answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +31,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many more POSTs there may be to these `partners`; or, unless `only`, to all others."""
+    """The number of further POSTs that may be made to these `partners`; unless `only`, to all
+    others."""
 
     partners: Collection[int]
     only: bool
@@ -68,7 +70,7 @@ class Places:
         return place
 
     def slow_down(self, place: Place) -> bool:
-        """It takes long. True if its place is another's now."""
+        """Note that this POST takes long. True if its slot is free for another one now."""
         self._standings[place.partner_id] = Standing.SILENT
         if self._slow >= self._slow_at_once:
             return False
@@ -78,7 +80,8 @@ class Places:
         return True
 
     def leave(self, place: Place, standing: Standing | None) -> None:
-        """It has ended. `standing`: what that says of its partner, None if nothing."""
+        """Note that this POST has ended. `standing`: what its end says about the partner, None if
+        nothing."""
         if place.slow:
             self._slow -= 1
         else:
@@ -106,9 +109,9 @@ class Places:
         return own | {one for one, how in self._standings.items() if how is Standing.SILENT}
 
     def rooms(self, enough: int) -> list[Room]:
-        """Who may have how many, for whoever looks for `enough` POSTs to make. Each kind of partner
-        by itself if one of them has room for fewer: what waits for a place there is not to hide
-        what has one."""
+        """Return the rooms for a caller that looks for `enough` POSTs to make. Each kind of partner
+        has a room of its own if one of them has fewer free slots: messages that wait for a slot
+        must not hide those that have one."""
         full = self.full()
         unproven, silent = self._left(Standing.UNKNOWN), self._left(Standing.SILENT)
         if min(unproven, silent) >= min(enough, self.free_in_all()):

@@ -14,7 +14,8 @@ class Transport(Protocol):
     """Transmits jobs of one event loop. Made, used and closed inside that loop."""
 
     async def post(self, job: Job) -> AttemptResult | None:
-        """How the attempt ended; None if it was not made: its `not_after` had passed."""
+        """Make the attempt and return how it ended; None if it was not made because its `not_after`
+        had passed."""
 
     async def close(self) -> None: ...
 
@@ -32,7 +33,8 @@ class UnknownSchemeError(ValueError):
 
 
 def transport_for(url: str) -> Callable[[], Transport]:
-    """What makes the transport for `url`. Refuses other schemes with UnknownSchemeError."""
+    """Return the factory of the transport for `url`. Raises UnknownSchemeError for other
+    schemes."""
     scheme = urlsplit(url).scheme.lower()
     try:
         return TRANSPORTS[scheme]

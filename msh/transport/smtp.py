@@ -36,7 +36,7 @@ class Login(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MailHost:
-    """Where mail is handed over, and how: the setting EMAIL_URL."""
+    """The mail host that takes our mail, and how it is reached: the setting EMAIL_URL."""
 
     host: str
     port: int
@@ -66,7 +66,7 @@ class MailHost:
 
 
 class Phase(StrEnum):
-    """How far a transaction is. From MAIL on, a 5xx is about this mail."""
+    """The progress of a transaction. From MAIL on, a 5xx is about this mail."""
 
     CONNECT = "connect"
     EHLO = "EHLO"

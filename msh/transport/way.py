@@ -46,7 +46,7 @@ def walk(host: str, port: int, deadline: float, *, tls: bool) -> list[Step]:
 
 
 def _connect(host: str, port: int, deadline: float) -> socket.socket:
-    """As POSTs are: to no link-local address. `host` may have several others."""
+    """Connect as for a POST: to no link-local address. `host` may have several addresses."""
     connection = socket.create_connection((host, port), deadline)
     address, *_ = connection.getpeername()
     if is_link_local(address):
@@ -83,7 +83,8 @@ def _shake_hands(
 
 
 def _certificate(connect: Callable[[], socket.socket], host: str) -> str:
-    """What the server shows, which was not trusted: nothing is sent on this connection."""
+    """Return the server's certificate, which was not trusted. Nothing is sent on this
+    connection."""
     anything = ssl.create_default_context()
     anything.check_hostname = False
     anything.verify_mode = ssl.CERT_NONE

@@ -51,7 +51,8 @@ async def _post(url: str, body: bytes, authorization: str, deadline: float) -> s
 
 
 async def _body(response: aiohttp.ClientResponse) -> str:
-    """Its beginning. The status decides: a body that breaks off is none."""
+    """Return the beginning of the body. The status decides, so an incomplete body counts as
+    none."""
     try:
         start = await response.content.read(READ)
         text, _ = decoded(start, encoding_of(response), DETAIL_LIMIT)

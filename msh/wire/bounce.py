@@ -1,4 +1,4 @@
-"""What mail hosts say of mails of ours (RFC 3464), and what machines answer to any (RFC 3834)."""
+"""Delivery reports of mail hosts about our mails (RFC 3464), and automatic replies (RFC 3834)."""
 
 import email
 import html
@@ -52,7 +52,8 @@ class DeliveryReport:
 
 
 def delivery_report(mail: bytes) -> DeliveryReport | None:
-    """None if the mail is none. Raises Unreadable for one that is nested too deep."""
+    """Return the delivery report in this mail; None if it is no report. Raises Unreadable for one
+    that is nested too deep."""
     if _head_of(mail).get_content_type() != "multipart/report":
         return None
     try:
@@ -113,7 +114,7 @@ def _about(message: Message, parts: list[Message]) -> Iterator[str]:
 
 
 def _head(part: Message) -> Message:
-    """What text/rfc822-headers holds."""
+    """Return the headers in a part of type text/rfc822-headers."""
     if part.get_content_type() != "text/rfc822-headers":
         return Message()
     content = part.get_payload(decode=True)

@@ -75,8 +75,8 @@ def _bindings(namespaces: str) -> Mapping[str, str]:
 
 
 def document_of(content: bytes) -> _Element | None:
-    """None for what is not XML without DOCTYPE in a common charset, or more of it than is
-    searched."""
+    """Return the document to be searched. None for anything but XML without DOCTYPE in a common
+    charset, and for XML that is too large."""
     if len(content) > SIZE_LIMIT:
         return None
     text = _in_utf_8(content)

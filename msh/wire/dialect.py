@@ -24,7 +24,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class Entity(NamedTuple):
-    """What an HTTP message carries."""
+    """The entity of an HTTP message."""
 
     content_type: str
     body: bytes
@@ -69,7 +69,7 @@ class Dialect:
 
 
 def _knows_any(content_type: str, body: bytes = b"") -> bool:
-    """It refuses what no dialect knows."""
+    """Also true for content that no dialect knows: this dialect refuses it."""
     return True
 
 

@@ -44,14 +44,14 @@ def as_text(content_type: str, content: bytes, limit: int) -> str | None:
 
 
 def codec_of(charset: str) -> str:
-    """What Python calls a charset, without importing a codec by a foreign name."""
+    """Return Python's name of a charset, without importing a codec by a name from outside."""
     name = normalize_encoding(charset).lower()
     return aliases.get(name, name)
 
 
 def indented(content: bytes) -> str | None:
-    """The same XML with one element a line; None for what is not XML in UTF-8 without DOCTYPE, or
-    more of it than time and memory are worth."""
+    """Return the same XML with one element a line. None for anything but XML in UTF-8 without
+    DOCTYPE, and for XML that is too large to be worth time and memory."""
     if b"<!DOCTYPE" in content or content.count(b"<") + content.count(b"=") > MARKUP_LIMIT:
         return None
     try:

@@ -33,7 +33,7 @@ _UTF_16 = {
     b"<\0": "utf-16-le",
     b"\0<": "utf-16-be",
 }
-"""What a document in UTF-16 begins with, and its codec."""
+"""The first bytes of a document in UTF-16, and its codec."""
 _DECLARED_WITHIN = 1024  # bytes
 _DECLARATION = re.compile(r"\A<\?xml\s[^>]*\?>")
 
@@ -95,7 +95,8 @@ def in_utf_8(document: bytes, charset: str = "") -> tuple[bytes, str]:
 
 
 def declared_charset(document: bytes) -> str:
-    """What a document says that it is in, by its first bytes and its declaration; "" if nothing."""
+    """Return the charset that a document declares, by its first bytes and its XML declaration; ""
+    if none."""
     if codec := _UTF_16.get(document[:2]):
         return codec
     declared = DECLARED.match(document.removeprefix(_BOM)[:_DECLARED_WITHIN])
@@ -103,7 +104,7 @@ def declared_charset(document: bytes) -> str:
 
 
 def _charset_of(document: bytes) -> tuple[str, str]:
-    """What a document says that it is in, and a codec for it."""
+    """Return the charset that a document declares, and a codec for it."""
     beginning, codec = document[:_DECLARED_WITHIN], _UTF_16.get(document[:2], "")
     if codec:
         beginning = beginning.decode(codec, "replace").encode("ascii", "replace")

@@ -1,4 +1,4 @@
-"""The same package as a mail: lines of ASCII out, any MIME mail in (RFC 2045, RFC 5322)."""
+"""Packages as mails: lines of ASCII are sent, any MIME mail is read (RFC 2045, RFC 5322)."""
 
 import binascii
 import re

@@ -65,7 +65,7 @@ class Part:
 
     @property
     def content_id(self) -> str:
-        """Without angle brackets, empty if the part has none."""
+        """The Content-Id without angle brackets, empty if the part has none."""
         return _bare(self.headers.get("content-id", ""))
 
     @property
@@ -75,12 +75,13 @@ class Part:
 
     @property
     def charset(self) -> str:
-        """What its Content-Type says, empty if nothing."""
+        """The charset of its Content-Type, empty if there is none."""
         return media_type(self.content_type).parameters.get("charset", "")
 
     @property
     def file_name(self) -> FileName:
-        """By its Content-Disposition, else as mail programs put it into the Content-Type."""
+        """The file name of its Content-Disposition, else of the Content-Type, where mail programs
+        put it."""
         named = parameters(self.headers.get("content-disposition", "")).get("filename", "")
         return file_name(named or parameters(self.content_type).get("name", ""))
 
@@ -100,8 +101,8 @@ class Part:
 
 @dataclass(slots=True)
 class Package:
-    """Its parts, the root first. `problem`: it is broken behind them. `notes` are sentences for
-    operators about what was read leniently."""
+    """The parts of a package, the root first. `problem`: the package is broken after these parts.
+    `notes` are sentences for operators about what was read leniently."""
 
     parts: list[Part]
     problem: Unreadable | None = None
@@ -178,7 +179,8 @@ def fitting_type(content_type: str) -> str:
 
 @lru_cache(maxsize=256)
 def media_type(text: str) -> MediaType:
-    """What a Content-Type says. Never fails; of a repeated parameter the first counts."""
+    """Return media type and parameters of a Content-Type. Never fails; of a repeated parameter the
+    first counts."""
     text = without_comments(text)
     return MediaType(text.partition(";")[0].strip().lower(), parameters(text))
 
@@ -196,8 +198,8 @@ def parse(content_type: str, body: bytes, *, alone: frozenset[str]) -> list[Part
 
 
 def parse_readable(content_type: str, body: bytes, *, alone: frozenset[str]) -> Package:
-    """As `parse`, but of a package that is broken behind its first part: the parts that were
-    read, the first of them for the root if `start` names none, and what is wrong."""
+    """Like `parse`, but if the package is broken after its first part, return the parts that were
+    read and what is wrong; the first part is the root if `start` names none of them."""
     related = media_type(content_type)
     if related.name in alone:
         return Package([Part({"content-type": content_type}, body, 0, len(body))])
@@ -234,10 +236,11 @@ def _split(body: bytes, boundary: bytes) -> Iterator[Part]:
 
 
 def _delimiters(body: bytes, mark: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where each delimiter line begins, where its line feed is, whether it closes.
+    """Find the delimiter lines. For each: the offset of the line, of its line feed, and whether it
+    closes.
 
-    A bare line feed is taken for a line break, so that a document that ends in one and
-    forgets the CRLF before the delimiter is read as its author meant it.
+    A bare line feed counts as a line break, because some senders end the document with one and
+    leave out the CRLF before the delimiter.
     """
     at = 0 if body.startswith(mark) else _line_beginning(body, mark, 0)
     for _ in range(PART_LIMIT + 1):
@@ -272,7 +275,7 @@ def _part(body: bytes, line_feed: int, delimiter: int) -> Part:
 
 
 def _headers(block: bytes) -> dict[str, str]:
-    """Those that we read. What stands in another header is nobody's business."""
+    """Return the headers that we use. Others are ignored, whatever is in them."""
     text = _FOLD.sub(" ", _decoded(block))
     headers: dict[str, str] = {}
     for line in text.split("\n") if text.strip() else ():

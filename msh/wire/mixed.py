@@ -20,7 +20,7 @@ _NAME = re.compile(_WORD, re.ASCII)
 _USUAL_ID = re.compile("[!-;=?-~]+")
 _VISIBLE = " !#$&'()*+,/:;=?@[]{}|~^`<>\"\\"
 _ATTRIBUTE = "!#$&+.^_`|~-"
-"""What RFC 2231 leaves as it is in an extended value, besides letters and digits."""
+"""The characters, beside letters and digits, that RFC 2231 does not encode in an extended value."""
 UNKNOWN = "application/octet-stream"
 NATIVE_TYPE = "X-MSH-Content-Type"
 """The header that has a Content-Type as it came, percent-encoded, where it had to be rewritten."""

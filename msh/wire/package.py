@@ -87,6 +87,7 @@ def digest_of(items: Iterable[bytes]) -> bytes:
 
 
 def normal_type(content_type: str) -> bytes:
-    """The same for a content type however its parameters are ordered and quoted."""
+    """Return the content type in a form that does not depend on the order and quoting of its
+    parameters."""
     media = mime.media_type(content_type)
     return "\0".join((media.name, *map("=".join, sorted(media.parameters.items())))).encode()

@@ -34,8 +34,9 @@ def without_comments(text: str) -> str:
 
 
 def parameters(text: str) -> Mapping[str, str]:
-    """By name in lower case. Of a repeated one the first counts; one in pieces, or with a charset,
-    counts before the plain one of the same name (RFC 5987 §4.2), if it can be read."""
+    """Return the parameters by name in lower case. Of a repeated one the first counts; one in
+    pieces, or with a charset, counts before the plain one of the same name (RFC 5987 §4.2), if it
+    can be read."""
     plain: dict[str, str] = {}
     pieces: dict[str, dict[int, str]] = {}
     for name, quoted, token in PARAMETER.findall(text):

@@ -42,7 +42,8 @@ _MESSAGE_STATUSES = {str(each): each for each in MessageStatus}
 _SEVERITIES = {str(each): each for each in Severity}
 _SEQUENCE_NUMBER = re.compile("[0-9]{1,8}")
 _NO_LIMIT = sys.maxsize
-"""What is only compared, or never fetched, may be as long as the envelope."""
+"""No limit: a text that is only compared, or an address that is never fetched, may be as long as
+the envelope."""
 
 
 def _actor(block: Block) -> Actor | None:
@@ -80,7 +81,7 @@ def read_sync_reply(block: Block) -> bool:
 
 
 def read_order(block: Block) -> MessageOrder | None:
-    """None if it cannot be read."""
+    """Return the MessageOrder; None if it cannot be read."""
     block.check_frame()
     inner = block.block("SequenceNumber", "EB-121")
     if inner is None:
@@ -132,7 +133,7 @@ def _digest(element: etree._Element) -> Digest:
 
 
 def read_errors(block: Block) -> tuple[Error, ...]:
-    """What can be read of them; an Error without code or severity is only noted (EB-061)."""
+    """Return the readable Errors; an Error without code or severity is only noted (EB-061)."""
     block.check_frame()
     errors = tuple(filter(None, map(_error, block.blocks("Error"))))
     if not errors:
@@ -212,7 +213,7 @@ def read_status_request(block: Block) -> str:
 
 
 def read_status_response(block: Block) -> StatusResponse | None:
-    """None if it does not say what it is about, or how it stands."""
+    """Return the StatusResponse; None if it lacks the MessageId that it is about, or the status."""
     block.check_frame()
     ref = block.text("RefToMessageId", "EB-143", needed=True, limit=MESSAGE_ID_LIMIT)
     text = block.attribute("messageStatus", "EB-143")

@@ -20,7 +20,7 @@ _TOLERATED_VERSION = "2.1"
 
 
 class Findings:
-    """What is wrong in one message, and what is only worth a note."""
+    """The defects and notes found in one message."""
 
     def __init__(self) -> None:
         self.defects: list[Defect] = []
@@ -49,7 +49,7 @@ class Block:
         self.location = location
         self.findings = findings
         self._children: dict[object, list[_Element]] | None = None
-        """By tag, when one is asked for."""
+        """The children by tag, filled when the first one is asked for."""
 
     def wrong(self, rule: str, code: str, path: str, sentence: str) -> None:
         """`path` goes on after the location of the block, "" for the block itself."""
@@ -88,7 +88,7 @@ class Block:
         return self.element.get(eb(name)) or self.element.get(name) or ""
 
     def note(self, path: str, sentence: str) -> None:
-        """What was read leniently."""
+        """Note something that was read leniently."""
         self.findings.notes.append(f"{path} {sentence}")
 
     def boolean(self, name: str, rule: str) -> bool:
@@ -120,7 +120,7 @@ class Block:
         return found[0] if found else None
 
     def block(self, name: str, rule: str) -> "Block | None":
-        """The same as a block, with its own children."""
+        """Return the required child as a Block; None, and a defect is noted, if it is missing."""
         element = self.child(name, rule)
         if element is None:
             self.wrong(rule, ErrorCode.VALUE_NOT_RECOGNIZED, f"eb:{name}", "is missing")

@@ -32,7 +32,8 @@ from .writer import write
 
 _ALONE = frozenset({"text/xml", "application/xml"})
 _SOAP_12 = "application/soap+xml"
-"""Its messages are refused by their type, as those of no dialect (EB-155)."""
+"""The media type of SOAP 1.2. Such messages are refused by their type, as those of unknown dialects
+(EB-155)."""
 _OF_DRAFT = "application/vnd.eb+xml"
 _DRAFT_ROOT = b"ebXMLHeader"
 _DRAFT = re.compile(rb"<(?:[\w.-]+:)?%s[\s/>]" % _DRAFT_ROOT)
@@ -61,7 +62,7 @@ def knows(content_type: str, body: bytes) -> bool:
 
 
 def _type_of_root(media: mime.MediaType) -> str:
-    """What a package says of its root, empty if it does not (EB-004)."""
+    """Return the type of the root that a package announces; empty if it announces none (EB-004)."""
     return mime.media_type(media.parameters.get("type", "")).name
 
 
@@ -95,7 +96,7 @@ def root_id(boundary: str) -> str:
 
 
 def content_type(boundary: str, *, has_payloads: bool = True) -> str:
-    """Without payloads the envelope stands alone (EB-001)."""
+    """Return the Content-Type of a message. Without payloads it is the envelope's own (EB-001)."""
     if not has_payloads:
         return CONTENT_TYPE
     start = root_id(boundary)
@@ -103,8 +104,8 @@ def content_type(boundary: str, *, has_payloads: bool = True) -> str:
 
 
 def compose_parts(payloads: Sequence[Payload], boundary: str) -> list[bytes]:
-    """As `package.compose_parts`, without a Content-Transfer-Encoding (EB-009), and with the label
-    as file name (EB-051)."""
+    """Like `package.compose_parts`, but without a Content-Transfer-Encoding (EB-009), and with the
+    label as file name (EB-051)."""
     return package.compose_parts(payloads, boundary, more=_file_name)
 
 
@@ -191,7 +192,8 @@ def names_payloads(envelope: bytes) -> bool:
 def parse_answer(
     content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT
 ) -> ReceivedMessage | SoapFault:
-    """What a peer answered: a message, or a Fault (EB-067, EB-069). Raises as `parse`."""
+    """Parse a peer's HTTP answer: a message, or a Fault (EB-067, EB-069). Raises the same errors as
+    `parse`."""
     try:
         return parse(content_type, body, header_limit=header_limit)
     except NotAMessage:

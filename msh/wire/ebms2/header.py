@@ -75,7 +75,7 @@ def _party(header: Block, name: str) -> Party:
 
 
 def read_party_ids(party: Block) -> tuple[PartyId, ...]:
-    """Those that can be read."""
+    """Return the readable PartyIds."""
     party_ids = map(_party_id, party.blocks("PartyId"))
     return tuple(each for each in party_ids if each.value)
 

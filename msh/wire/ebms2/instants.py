@@ -52,7 +52,7 @@ def _read(text: str) -> tuple[datetime, bool]:
 
 
 def _moved(moment: datetime, by: timedelta) -> tuple[datetime, bool]:
-    """The same so much later; the end of what we can have where that is nearer."""
+    """Return the time that is so much later, but not after the last one that can be represented."""
     try:
         return moment + by, True
     except OverflowError:

@@ -12,7 +12,7 @@ SOAP_SCHEMA = "http://www.oasis-open.org/committees/ebxml-msg/schema/envelope.xs
 VERSION = "2.0"
 CONTENT_TYPE = 'text/xml; charset="UTF-8"'
 SOAP_ACTION = '"ebXML"'
-"""With its quotes, on whatever has an envelope (EB-150)."""
+"""The value with its quotes, sent with everything that has an envelope (EB-150)."""
 
 # Places as an error names them (EB-055), with the prefixes that we write.
 HEADER = "/SOAP:Envelope/SOAP:Header"

@@ -65,7 +65,8 @@ class Parts:
             self._add(content_id, part, "")
 
     def take(self, references: Sequence[Reference]) -> Taken:
-        """In the order of the Manifest; what it does not name comes last (EB-048)."""
+        """Return the payloads in the order of the Manifest; parts that it does not name come last
+        (EB-048)."""
         seen: set[str] = set()
         for reference in references:
             content_id = reference.content_id
@@ -114,7 +115,8 @@ class Parts:
         self._findings.notes.append(note)
 
     def _report_encrypted(self, content_id: str) -> None:
-        """Its receiver would get cipher text, and its sender an Acknowledgment of it."""
+        """Report an encrypted payload as a defect: the application would get cipher text, and the
+        sender an Acknowledgment of it."""
         self._findings.add(
             "EB-185",
             ErrorCode.SECURITY_FAILURE,
@@ -153,7 +155,7 @@ def is_encrypted(content_type: str, content: bytes) -> bool:
 
 
 def _name(part: mime.Part) -> str:
-    """What a payload can be called; empty for a name that cannot be stored."""
+    """Return the name of a payload; empty if it cannot be stored."""
     content_id = unquote(part.content_id)
     return "" if has_control(content_id) else content_id
 

@@ -108,7 +108,7 @@ class _Reader:
         return None
 
     def _check_order(self, message: Message) -> None:
-        """What order needs of the same message (EB-125, EB-076)."""
+        """Check what MessageOrder requires of the rest of the message (EB-125, EB-076)."""
         if message.order is None:
             return
         location = f"{HEADER}/eb:MessageOrder"

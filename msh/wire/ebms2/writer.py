@@ -59,8 +59,8 @@ def write(message: Message) -> bytes:
 
 
 def _check(message: Message) -> None:
-    """What the dialect forbids, and what only another kind of message may have (EB-035, EB-045,
-    EB-096, EB-145)."""
+    """Raise an error for what the dialect forbids, and for elements that only other kinds of
+    messages may have (EB-035, EB-045, EB-096, EB-145)."""
     header, kind = message.header, message.header.kind
     if header.service.value == SERVICE and not kind.is_signal:
         raise ValueError(f"the reserved Service has no Action {header.action!r}")

@@ -53,8 +53,8 @@ def compose_head(header: Header, boundary: str, *, closing: bool) -> bytes:
 def compose_routed_head(
     header_document: bytes, route: Route, boundary: str, *, closing: bool
 ) -> bytes:
-    """As `compose_head`, of a message that is forwarded: the header document as it
-    came, with one more RoutingHeader (D21)."""
+    """Like `compose_head`, for a forwarded message: the header document as it was received, with
+    one more RoutingHeader (D21)."""
     return _head(append_route(header_document, route), boundary, closing=closing)
 
 
@@ -95,8 +95,8 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
 def parse_readable(
     content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT
 ) -> ReceivedMessage:
-    """As `parse`, but of a package that is broken behind its header, the message without payloads,
-    and its `damage`."""
+    """Like `parse`, but if the package is broken after its header, return the message without
+    payloads, and with its `damage`."""
     package = mime.parse_readable(content_type, body, alone=_ALONE)
     root, *others = package.parts
     try:

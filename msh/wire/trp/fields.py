@@ -20,7 +20,7 @@ ROUTING_LIMIT = 100
 
 
 class Kind(IntEnum):
-    """What a header must hold grows with what the message promises."""
+    """The kinds of headers: the more a message promises, the more fields its header must have."""
 
     SIGNAL = 0
     NORMAL = 1

@@ -53,7 +53,8 @@ def _routing_headers(header_document: bytes) -> tuple[list[int], str]:
 
 
 def _ends_of_children(header_document: bytes) -> list[int]:
-    """Where each child of the document element ends, in bytes: lxml knows lines only."""
+    """Return the byte offset where each child of the document element ends. lxml only knows
+    lines."""
     ends, depth = [], 0
     for start, end in _tags(header_document):
         opens = header_document[start + 1] != ord("/")

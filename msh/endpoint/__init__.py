@@ -1,7 +1,7 @@
-"""Partners come in: one POST, one answer (000 §2.5.1, D35, D49).
+"""The HTTP endpoint for partners: one POST, one answer (000 §2.5.1, D35, D49).
 
-The partner is known before a byte of the body is read. What the answer has to say stands in its
-status and, as one line, in the header X-MSH-Error; whether it has a body too is for the dialect.
+The partner is known before a byte of the body is read. The answer is its status and, as one line,
+the header X-MSH-Error; the dialect decides whether it has a body too.
 """
 
 import logging
@@ -55,8 +55,8 @@ class TooLarge(exceptions.APIException):
 
 
 class Endpoint(APIView):
-    """`/ebxml/` and `/ebxml/<name>/`: the name only tells our own addresses apart. Partners are
-    found anew here: what is remembered refuses nobody."""
+    """`/ebxml/` and `/ebxml/<name>/`: the name only distinguishes our own addresses. The partner is
+    looked up in the database here, because a cached one must not cause a refusal."""
 
     http_method_names = ["post"]
     authentication_classes = [PartnerAuthentication]
@@ -66,13 +66,13 @@ class Endpoint(APIView):
     renderer_classes = []
 
     incoming = Incoming("", b"")
-    """As far as the request was read."""
+    """The request as far as it was read."""
     partner: Partner | None = None
-    """Who sent it, as soon as there is no doubt."""
+    """The partner that sent the request, as soon as there is no doubt."""
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """As REST framework's, without what no partner asks for: types are not negotiated, and the
-        body is not given to a parser by its type."""
+        """Replaces REST framework's dispatch, without content negotiation and without parsers
+        chosen by type, which no partner needs."""
         (method,) = self.http_method_names
         self.request = Request(request, authenticators=self.get_authenticators())
         try:
@@ -95,7 +95,7 @@ class Endpoint(APIView):
         return answered(answer)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        """Method, then partner, then what the headers say of the body."""
+        """Check the method, then the partner, then the headers about the body."""
         if request.method != "POST":
             raise exceptions.MethodNotAllowed(str(request.method), "only POST is allowed")
         self._find_partner(request)
@@ -158,7 +158,7 @@ class Endpoint(APIView):
         *,
         noted: bool = False,
     ) -> HttpResponse:
-        """As the dialect of the request answers it, so far as the request was read."""
+        """Compose the refusal in the dialect of the request, as far as the request was read."""
         if self.partner and not noted and status in _NOTED:
             _note_refused(self.partner, f"{status}: {reason}")
         dialect = dialect_of(self.request.META.get("CONTENT_TYPE", ""), self.incoming.body)
@@ -166,7 +166,7 @@ class Endpoint(APIView):
 
 
 class LinkStatusEndpoint(Endpoint):
-    """`/ebxml/link-status`: where a partner may ask what has become of its numbers (D43)."""
+    """`/ebxml/link-status`: a partner can ask here for the state of its numbers (D43)."""
 
     http_method_names = ["get"]
 
@@ -185,7 +185,8 @@ class LinkStatusEndpoint(Endpoint):
 
 
 class EndpointApplication:
-    """In front of Django's WSGI application: leads partners past what is there for browsers.
+    """The WSGI application in front of Django's: it leads partners past everything that is there
+    for browsers.
 
     No session, no CSRF token, and no check of the Host header: partners reach us by names that
     we do not know, and its refusal would have a body (000-058).
@@ -247,7 +248,7 @@ class EndpointApplication:
 
 _TAKEN = Answer(TAKEN)
 _NOTED = frozenset({400, 403, 411, 413, 415})
-"""Refusals that say something of the request, and not of us."""
+"""Statuses of refusals that are about the request, not about us."""
 
 
 def _note_refused(partner: Partner, reason: str) -> None:
@@ -282,7 +283,7 @@ def _receive_from_network(
 
 
 def _incoming(environ: "WSGIEnvironment") -> Incoming:
-    """What the fast path has read, if it has."""
+    """Return the request as the fast path has read it, or read it now."""
     found: Incoming | None = environ.get(fast_path.INCOMING)
     if found is not None:
         return found
@@ -291,7 +292,8 @@ def _incoming(environ: "WSGIEnvironment") -> Incoming:
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:
-    """All of it, whatever its type. What is too large is refused without reading on."""
+    """Read the whole body, whatever its type. A body that is too large is refused without reading
+    on."""
     stream = environ["wsgi.input"]
     if _is_chunked(environ):
         body: bytes = stream.read(settings.MSH_MESSAGE_LIMIT + 1)

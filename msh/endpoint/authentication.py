@@ -1,4 +1,4 @@
-"""Who sends a request: the Authorization header, then where it comes from."""
+"""Authentication of partners: by the Authorization header, then by the network of the sender."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class NotAdmitted(exceptions.PermissionDenied):
-    """It has shown its credential, from an address that is none of its networks."""
+    """The partner has shown its credential, but from an address outside its networks."""
 
     def __init__(self, partner: Partner, address: str) -> None:
         super().__init__(f"partner {partner} is not allowed from {address}")
@@ -29,8 +29,8 @@ class NotAdmitted(exceptions.PermissionDenied):
 
 
 class PartnerAuthentication(BaseAuthentication):
-    """Authorization header → partner; then where it may come from. Without that header → those
-    whose networks alone show who they are, a tuple."""
+    """Finds the partner by the Authorization header and checks its network. Without that header it
+    gives a tuple: the partners that are known by their network alone."""
 
     def authenticate(self, request: Request) -> tuple[Partner | tuple[Partner, ...], None]:
         environ = request.META
@@ -63,9 +63,10 @@ class PartnerAuthentication(BaseAuthentication):
 
 
 def on_a_connection_that_works(act: Callable[[], T]) -> T:
-    """A request's first statement is the health check of its connection too.
+    """The first statement of a request also serves as the health check of its connection.
 
-    `act` is done again if the server was restarted since the last request, so it must bear that.
+    `act` is called a second time if the database was restarted since the last request, so it must
+    be repeatable.
     """
     connection.health_check_done = True  # type: ignore[attr-defined]
     try:

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 
 INCOMING = "msh.endpoint.incoming"
-"""In the environment of a request: what was read of it here."""
+"""The key in the environment under which the request that was read here is passed on."""
 _UNUSUAL = frozenset(
     {"HTTP_CONTENT_ENCODING", "HTTP_CONTENT_TRANSFER_ENCODING", "HTTP_TRANSFER_ENCODING"}
 )
 
 
 def take(environ: "WSGIEnvironment") -> Answer | None:
-    """None, with nothing done, for all else, and for what goes wrong: then the view does it anew,
-    and has the answer. Nothing is refused here."""
+    """Take a request of a known partner. Returns None, with nothing done, for all other requests
+    and after an error: then the view handles the request and gives the answer. Nothing is refused
+    here."""
     partner = _partner(environ)
     body = None if partner is None else _body(environ)
     if partner is None or body is None:

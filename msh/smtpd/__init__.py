@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 FILES_BESIDE = 100  # open files that are no connections of clients
 THREADS = 8  # mails stored at once: each has a connection to the database
 COMMAND_LIMITS = {"AUTH": 3, "*": 1000}
-"""Of one connection: a guesser of passwords is sent away."""
+"""Limits of commands on one connection: a client that guesses passwords is disconnected."""
 REASON_LIMIT = 200  # characters
 
 TAKEN = "250 2.0.0 Message accepted"
@@ -63,8 +63,8 @@ _REPLIES = {400: "554 5.6.0", 403: "550 5.7.1", 413: "552 5.3.4", 415: "554 5.6.
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen. Without a certificate AUTH is taken on loopback only. `fd` is the number of
-    a socket that is open there already."""
+    """The address to listen on. Without a certificate AUTH is offered on loopback only. `fd` is the
+    number of a socket that is open there already."""
 
     host: str
     port: int
@@ -86,13 +86,14 @@ def mail_limit() -> int:
 
 
 def default_limits() -> Limits:
-    """With room for the largest mail of two partners at once."""
+    """Return limits with room for the largest mail of two partners at once."""
     limits = Limits()
     return replace(limits, memory=max(limits.memory, 4 * mail_limit()))
 
 
 class Handler:
-    """What aiosmtpd asks. The database is used in threads: the event loop waits for nobody."""
+    """The callbacks of aiosmtpd. The database is used in threads, so that the event loop never
+    waits for it."""
 
     def __init__(self, threads: ThreadPoolExecutor, limits: Limits | None = None) -> None:
         self._threads = threads
@@ -234,8 +235,9 @@ def _senders(address: str, client: str) -> list[Partner]:
 
 
 def _reported_to(client: str) -> list[Partner]:
-    """Who may be reported about by a mail host at this address: partners that we reach by mail, of
-    whose networks it is, or all of them if it is the host that takes our mail."""
+    """Return the partners about which a mail host at this address may send reports: the partners
+    that we reach by mail and whose networks contain it, or all of them if it is the host that takes
+    our mail."""
     by_mail = (
         Q(uri__startswith="mailto:")
         | Q(address__startswith="mailto:")
@@ -266,8 +268,8 @@ def _addresses_to(partner: Partner, identity: Identity) -> set[str]:
 
 
 def _take(envelope: MailEnvelope) -> Answer:
-    """What is to be sent about it is committed on return. A report or an automatic reply is never
-    answered (RFC 3834)."""
+    """Take a mail. Answers to be sent are committed on return. A report or an automatic reply is
+    never answered (RFC 3834)."""
     partner = envelope.partner
     mail = envelope.content if isinstance(envelope.content, bytes) else b""
     concerned = [partner] if partner else envelope.candidates

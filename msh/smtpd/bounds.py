@@ -1,4 +1,4 @@
-"""What mail may take of this process: connections, and bytes of mails that are not answered yet."""
+"""Bounds for mail in this process: connections, and bytes of mails that are not answered yet."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ class Limits:
 
     connections: int = 1000
     of_address: int = 100
-    """Of them, of one address (IPv6: of one network of /64)."""
+    """Connections from one address (IPv6: from one /64 network)."""
     memory: int = 256 << 20
     """Bytes of mails that are received and stored now, of all partners; of one at most half."""
     stranger: float = 60.0
@@ -29,7 +29,7 @@ class Limits:
 
 
 class Bounds:
-    """What is taken now. Used on the event loop only."""
+    """Counts what is in use now. Used on the event loop only."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -68,7 +68,7 @@ class Bounds:
 
 
 def _subtract(counter: Counter[K], key: K, count: int) -> None:
-    """What is nought is forgotten: addresses come and go."""
+    """Subtract, and forget a count that is 0: addresses come and go."""
     counter[key] -= count
     if not counter[key]:
         del counter[key]

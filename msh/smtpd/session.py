@@ -97,7 +97,7 @@ class Server(SMTP):
             await super()._handle_client()
 
     def _reset_timeout(self, duration: float | None = None) -> None:
-        """Who has not shown who it is has no more time for each further command."""
+        """Before authentication, further commands do not extend the time limit."""
         if duration is None and self.partner is None:
             duration = max(0.1, self._shown_by - self.loop.time())
         super()._reset_timeout(duration)
@@ -106,7 +106,7 @@ class Server(SMTP):
         self._closes = self.loop.create_task(self._end("421 4.4.2 too slow, closing"))
 
     async def _end(self, reply: str) -> None:
-        """With a reply, if the client still reads."""
+        """End the connection, with a reply if the client still reads."""
         transport: Any = self.transport
         if transport is None:
             return
@@ -143,7 +143,8 @@ class Server(SMTP):
 
     @syntax("DATA")
     async def smtp_DATA(self, arg: str | None) -> None:  # noqa: N802
-        """As aiosmtpd's, for lines of any length (RFC 5321 §4.5.3.1.6), and within bounds."""
+        """Replaces aiosmtpd's command: it takes lines of any length (RFC 5321 §4.5.3.1.6), within
+        bounds."""
         session: Any = self.session
         envelope: Any = self.envelope
         if await self.check_helo_needed():
@@ -191,7 +192,8 @@ class Server(SMTP):
 
 
 class _Mail:
-    """What has arrived of a mail. What is too much is thrown away at once, but read to its end."""
+    """The part of a mail that has arrived. A mail that is too large is discarded at once, but read
+    to its end."""
 
     def __init__(self, bounds: Bounds, partner: Partner | None, limit: int) -> None:
         self._bounds, self._limit = bounds, limit

@@ -20,8 +20,9 @@ _ABSENT = 1 << 62
 
 
 class Counts:
-    """How many connections each process has, in memory that they share. Made before they fork;
-    each process writes its own number only, the parent that of a process that has ended."""
+    """The number of connections of each web process, in shared memory. It is made before the
+    processes fork. Each process writes only its own number; the parent writes that of a process
+    that has ended."""
 
     def __init__(self, processes: int) -> None:
         self._numbers = memoryview(mmap.mmap(-1, 8 * processes)).cast("q")

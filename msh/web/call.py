@@ -21,7 +21,7 @@ Started = tuple[str, list[Header]]
 
 
 class _File:
-    """What an application answers with, if its body is a file: it is sent by the event loop."""
+    """The result of an application whose body is a file. The event loop sends it."""
 
     def __init__(self, file: IO[bytes], _block_size: int = 0) -> None:
         self.file = file

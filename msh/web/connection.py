@@ -144,8 +144,8 @@ class Connection(web.RequestHandler):
             self.transport.close()
 
     def abort(self) -> None:
-        """By a reset: else the kernel would keep what the client does not read, up to some
-        megabytes, and send it piece by piece for as long as the client likes."""
+        """Close by a reset: otherwise the kernel would keep up to some megabytes that the client
+        does not read, and send them piece by piece for as long as the client likes."""
         if self.transport is not None:
             own = self.transport.get_extra_info("socket")
             with suppress(OSError):  # it has gone by itself

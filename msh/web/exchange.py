@@ -1,5 +1,5 @@
-"""One request and its answer: the whole body is gathered, a thread has the application answer, and
-what it says is sent."""
+"""One request and its answer: the whole body is gathered, a thread calls the application, and its
+answer is sent."""
 
 import asyncio
 from collections.abc import Callable
@@ -72,14 +72,15 @@ class Exchange:
 
     # --- the body -------------------------------------------------------------------------------
     def _take_whole(self, request: Request) -> None:
-        """It came with the head, or nearly so: nobody had to ask whether it may."""
+        """Take a body that arrived together with the head. It needed no permission."""
         if piece := self._http.content.read_nowait():
             request.body = Spool(self._server.room)
             _add(request.body, piece)
         request.complete = True
 
     async def _gather(self, request: Request) -> None:
-        """All of the body; or nothing of it, and the request is answered from its head."""
+        """Read the whole body. Or read nothing of it; then the request is answered from its head
+        alone."""
         self._connection.enter(Phase.ADMISSION)
         self._connection.read_on()
         admission = await self._admission(request)
@@ -132,7 +133,7 @@ class Exchange:
             raise
 
     async def _read(self, request: Request) -> None:
-        """Until all has come, or more than the limit."""
+        """Read until the body is complete, or longer than the limit."""
         began, connection = self._now(), self._connection
         request.body = body = Spool(self._server.room)
         connection.enter(Phase.BODY, self._limits.grace)
@@ -162,7 +163,8 @@ class Exchange:
 
     # --- the answer -----------------------------------------------------------------------------
     async def _answer(self, request: Request) -> Answer:
-        """As soon as there is one: of a body that is sent while it is made, the beginning."""
+        """Return the answer as soon as its head is known: a body may still be produced while it is
+        sent."""
         self._connection.enter(Phase.WORK)
         if request.path == LIVE_PATH and request.method in ("GET", "HEAD"):
             request.close()
@@ -180,7 +182,8 @@ class Exchange:
         return answer
 
     def _call(self, request: Request, begin: Callable[[Answer], object]) -> Answer | None:
-        """In a thread. Whose client has gone is not served: it was promised nothing."""
+        """Run in a thread. A request whose client has gone is dropped: nothing was promised to
+        it."""
         try:
             return None if self._connection.is_lost else self._server.call(request, begin)
         finally:
@@ -222,7 +225,7 @@ class Exchange:
         return response
 
     async def _send(self, response: web.StreamResponse, answer: Answer) -> None:
-        """As fast as the client reads: one that does not is disconnected by the sweep."""
+        """Send as fast as the client reads. The sweep disconnects a client that does not read."""
         began, written, connection = self._now(), 0, self._connection
         stream, announced = answer.stream, response.content_length
         more = asyncio.Event()
@@ -270,7 +273,8 @@ def _settle(future: "asyncio.Future[T]", result: T) -> None:
 
 
 def _settle_answer(future: "asyncio.Future[Answer | None]", answer: Answer | None) -> None:
-    """None: the client has gone, or the answer was given before."""
+    """Set the result, unless it is set already. None: the client has gone, or the answer was given
+    before."""
     if not future.done():
         future.set_result(answer)
     elif answer is not None:

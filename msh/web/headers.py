@@ -20,7 +20,7 @@ _HEADERS = {"CONTENT_TYPE": "Content-Type", "HTTP_ACCEPT": "Accept"}
 
 
 class Utf8Request(WSGIRequest):
-    """Its form and its query are UTF-8, whatever its Content-Type says."""
+    """A request whose form and query are UTF-8, whatever its Content-Type says."""
 
     def __init__(self, environ: "WSGIEnvironment") -> None:
         content_type = environ.pop("CONTENT_TYPE", None)
@@ -35,7 +35,8 @@ class Utf8Handler(WSGIHandler):
 
 
 class HeaderCheck:
-    """In front of all applications: a request with a header that cannot be read is 400."""
+    """WSGI middleware in front of all applications: it answers a request with an unreadable header
+    by 400."""
 
     def __init__(self, others: "WSGIApplication") -> None:
         self._others = others

@@ -1,4 +1,4 @@
-"""What the web server grants to whom. All numbers are of one process."""
+"""The limits of the web server. All numbers are for one process."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _Job = tuple[Sender, Callable[[], object], Callable[[Any], object]]
 """A sender, what a thread does, and what the loop does with its result."""
 _Jobs = SimpleQueue[_Job | None]
-"""Of one thread: its next job, or None for its end."""
+"""The queue of one thread: its next job, or None to end it."""
 
 
 class Pool:

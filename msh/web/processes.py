@@ -122,7 +122,7 @@ class Worker:
             os.kill(self._pid, signal.SIGTERM)
 
     def wait(self, end: float) -> None:
-        """Until it has ended; killed at `end`, by `time.monotonic`."""
+        """Wait until the process has ended. It is killed at the time `end` of `time.monotonic`."""
         while self._pid and self._exit_status() is None:
             if time.monotonic() > end:
                 os.kill(self._pid, signal.SIGKILL)

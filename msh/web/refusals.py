@@ -1,7 +1,7 @@
-"""What is refused before it is a request: why, how often, and a line in the log.
+"""Refusals of input that never became a request: they are explained, counted, and logged.
 
-Nobody else sees it: there is no partner yet, and no row. The numbers are in memory that the web
-processes share, made before they fork; each writes its own.
+They are recorded nowhere else, because no partner is known yet. The numbers are in shared memory
+that is made before the web processes fork; each process writes its own.
 """
 
 import logging
@@ -67,7 +67,7 @@ class Refusals:
         )
 
     def _forget(self, now: float) -> bool:
-        """What was long ago; whether there was some."""
+        """Forget old refusals. Returns whether there were any."""
         old = [key for key, (at, _) in self._logged.items() if now - at >= EVERY]
         for key in old:
             del self._logged[key]

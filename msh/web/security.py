@@ -1,4 +1,4 @@
-"""What browsers are told to allow on our pages."""
+"""The headers that restrict what browsers do with our pages."""
 
 from collections.abc import Callable
 

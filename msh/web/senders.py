@@ -1,4 +1,4 @@
-"""Who sends a request: what limits are kept for, and how large its body may be."""
+"""The sender of a request, for which limits are kept, and the largest body that it may send."""
 
 import logging
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _by_network(environ: Environ) -> bool:
 
 
 def find(environ: Environ) -> Admission | None:
-    """The same with the database's help. None: nobody we know. Raises what the database raises."""
+    """Find the sender in the database. None if it is unknown. Raises the database's errors."""
     path = environ["PATH_INFO"]
     shown = environ.get("HTTP_AUTHORIZATION", "")
     sender = None
@@ -141,7 +141,7 @@ def find(environ: Environ) -> Admission | None:
 
 
 def find_if_possible(environ: Environ) -> Admission | None:
-    """The same. Without the store nobody is known: the application says what is wrong."""
+    """Like `find`; but None if the database fails. Then the application answers with the error."""
     try:
         return find(environ)
     except (DatabaseError, psycopg.Error) as error:
@@ -152,7 +152,8 @@ def find_if_possible(environ: Environ) -> Admission | None:
 
 
 def note_refused(partner_id: int, reason: str) -> None:
-    """What the endpoint notes of its own refusals, for one that it never sees. In a thread."""
+    """Record a refusal as the endpoint does, for a request that never reaches it. Runs in a
+    thread."""
     try:
         refusals.note_refused(partner_id, "RequestRefused", reason)
     except (DatabaseError, psycopg.Error) as error:

@@ -44,13 +44,13 @@ _WAITING = frozenset({Phase.IDLE, Phase.HEAD, Phase.BODY, Phase.UNREAD})
 
 
 class _Unreadable(web.BaseRequest):
-    """What was to be a request. aiohttp would answer it as HTTP/1.0."""
+    """Input that could not be read as a request. aiohttp would answer it with HTTP/1.0."""
 
     version = HttpVersion11
 
 
 class Server:
-    """What the connections of a process share."""
+    """The state that all connections of a process share."""
 
     def __init__(
         self,

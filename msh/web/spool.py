@@ -16,7 +16,7 @@ class NoRoomError(Exception):
 
 
 class Room:
-    """How many bytes are kept, by all spools of a process. Any thread may use it."""
+    """The bytes that all spools of a process keep, and their limits. Any thread may use it."""
 
     def __init__(self, memory: int, disk: int) -> None:
         self._free = {"memory": memory, "disk": disk}

@@ -31,8 +31,8 @@ def _digest(name: str) -> str:
 
 
 class Compression(GZipMiddleware):
-    """Of the console and its files only: applications choose themselves what is worth the time.
-    Django adds a random length, against BREACH."""
+    """Compress the answers of the console and its files only: other applications decide for
+    themselves. Django adds a random length, against BREACH."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase

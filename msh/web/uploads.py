@@ -1,4 +1,5 @@
-"""How many bodies may be under way: for each sender, for all that are unknown, and in all."""
+"""Limits of the number of bodies under way: for each sender, for all unknown senders, and in
+total."""
 
 from collections import Counter, deque
 from collections.abc import Callable

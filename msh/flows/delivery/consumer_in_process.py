@@ -189,9 +189,9 @@ def _write(handover: HeldDelivery, outcome: Outcome) -> None:
 
 
 def _write_again(hold: Hold, outcome: Outcome, error: BaseException) -> bool:
-    """In a new transaction, after the one of the attempt failed with `error`: what the consumer
-    wrote is gone, so that success is a failure now. The server may still hold the locks of a
-    connection that was lost."""
+    """Record the attempt in a new transaction, after its own one failed with `error`: the
+    consumer's writes were rolled back, so a success is a failure now. The server may still hold the
+    locks of a lost connection."""
     application.restore_connection()
     if isinstance(outcome, AttemptSucceeded):
         reason = f"not committed: {application.reason_of(error)}"

@@ -44,8 +44,8 @@ ToPost = TypeVar("ToPost", DueDeliveryToPost, NewHeadToPost)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one of our threads is busy with: messages of an order (see `NewHead`), or a delivery.
-    0 is none."""
+    """The work of one of our threads: messages of one order (see `NewHead`), or one delivery. 0 is
+    none."""
 
     consumer: int
     order: int = 0

@@ -36,7 +36,7 @@ class SettleRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a consumer works on. It settles with both numbers."""
+    """A message that a consumer has taken. It reports the outcome with both numbers."""
 
     delivery: int
     attempt: int

@@ -1,4 +1,5 @@
-"""What each dialect does with a request: the way in of the registry in `msh/wire/dialect.py`."""
+"""The flows of each dialect for a request: the receiving half of the registry in
+`msh/wire/dialect.py`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from .receive import receive, receive_fast_path
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Both functions attribute a request of a partner to an agreement, act, and give the answer.
+    """All functions attribute a request of a partner to an agreement, act, and return the answer.
 
-    `receive_fast_path` takes what comes nearly always, from a partner that may only be remembered.
-    None, with nothing done, for all else: then find the partner anew, and `receive`.
-    `receive_by_mail` takes what came by mail, to which nothing can be answered but whether it was
-    taken. `receive_from_network` takes it from one of some partners, none of which has shown a
-    credential; None if the dialect cannot tell them apart.
+    `receive_fast_path` takes the most frequent messages, from a partner that may be a cached one.
+    It returns None, with nothing done, for all others: then the caller looks the partner up in the
+    database and calls `receive`. `receive_by_mail` takes a mail, where the only possible answer is
+    whether it was taken. `receive_from_network` takes a request of one of several partners without
+    credential; None if the dialect cannot distinguish them.
     """
 
     receive_fast_path: Callable[[Partner, Incoming], Answer | None]

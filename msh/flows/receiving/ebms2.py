@@ -73,9 +73,9 @@ class _Senders:
 
 
 def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
-    """Take a message, a new one mostly in one statement or two, or a signal. `partner` may be one
-    that is remembered. None, with nothing done, for what cannot be used, and if that has changed.
-    Raises RefusedTooOften."""
+    """Take a message, a new one mostly in one statement or two, or a signal. `partner` may be a
+    cached one. Returns None, with nothing done, for input that cannot be used, and if the partner
+    has changed. Raises RefusedTooOften."""
     try:
         received = incoming.read(parse)
     except (NotAMessage, Unusable):
@@ -117,7 +117,7 @@ def _receive_of(senders: _Senders, incoming: Incoming) -> Answer:
 
 
 def receive_from_network(partners: Sequence[Partner], incoming: Incoming) -> Answer:
-    """As `receive`, from one of those whose networks show that it may be them."""
+    """Like `receive`, for a request whose network fits several partners."""
     return _receive(_Senders(partners, authenticated=False), incoming)
 
 
@@ -196,7 +196,8 @@ def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...
 
 
 def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
-    """An Acknowledgment or ErrorList on it counts, whatever becomes of the message (EB-088)."""
+    """Take a business message. An Acknowledgment or ErrorList on it counts, even if the message is
+    refused (EB-088)."""
     taken = ebms2.receive_message(found, received)
     take_answers(found.partner.pk, found.agreement_id, received.message.answers)
     if taken.wait is not None:
@@ -212,7 +213,7 @@ def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
 
 
 def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
-    """It is never answered by an Error, whatever is wrong with it (EB-062)."""
+    """Take a signal. It is never answered by an Error, whatever is wrong with it (EB-062)."""
     header, kind = received.message.header, received.message.header.kind
     errors = _errors(found, _defects(received)) or wrong_parties(
         found.agreed, header.from_party, header.to_party

@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 BATCH = 50
 """Pairs of which a message is forwarded before others are looked for."""
 RETRY_IN = timedelta(seconds=30)
-"""What keeps a message from being forwarded is configuration: a person repairs it."""
+"""Time between tries. A message cannot be forwarded because of the configuration, which a person
+has to repair."""
 
 
 class ForwardingLoop(WorkerLoop):

@@ -1,4 +1,4 @@
-"""What a partner has sent, read at most once, whatever ways it takes here."""
+"""The input of a partner, parsed at most once, whichever functions handle it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ class Incoming:
     _read: Any = None
 
     def read(self, parse: Callable[[str, bytes], Read]) -> Read:
-        """What `parse` makes of it, always the same function. Raises what it raises."""
+        """Parse the input, or return the result of the first call. Always called with the same
+        function. Raises its errors."""
         if self._read is None:
             try:
                 self._read = parse(self.content_type, self.body)

@@ -1,4 +1,5 @@
-"""What has become of a pair's numbers: the answer that we give, and the question that we ask."""
+"""The state of a pair's numbers: the answer that we give to the partner, and the enquiry that we
+send."""
 
 from collections.abc import Iterable, Sequence
 
@@ -33,8 +34,8 @@ class NoStatus(NotPossible):
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
-    """What has been accepted, read after every acceptance in progress: the partner takes "not
-    known" as proof that it may give the number to another message (D18).
+    """Return the state of the numbers from this partner. It waits for acceptances in progress: the
+    partner takes "not known" as proof that it may give the number to another message (D18).
 
     Raises a DatabaseError if an acceptance does not end within lock_timeout.
     """

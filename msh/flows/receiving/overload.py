@@ -26,7 +26,7 @@ WHY = store_short("this MSH cannot store messages now; retry later")
 
 @dataclass(frozen=True, slots=True)
 class _PendingError:
-    """What a row of msh_signal would have said."""
+    """A signal that is not stored, with the values that a row of msh_signal would have."""
 
     ref_to_message_id: str
     tpa_id: str

@@ -46,8 +46,8 @@ _DETAIL_LIMIT = 300  # characters
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a partner has said: Pong, a MessageStatus or NO_ANSWER; after how many seconds; and more
-    about it, or why there is no answer."""
+    """The answer of a partner: Pong, a MessageStatus or NO_ANSWER; the seconds until it came; and
+    details, or why there is no answer."""
 
     answer: str
     seconds: float
@@ -74,8 +74,8 @@ def ping(partner: Partner, patience: float = PATIENCE, tpa_id: str = "") -> Said
 
 
 def ask_status(message: OutboundMessage, actor: Actor, patience: float = PATIENCE) -> Said:
-    """What the partner says of a message of ours. It stays in the history of the message, and
-    completes nothing (EB-146). Raises NotPossible."""
+    """Ask the partner for the status of a message of ours. The answer is recorded in the history of
+    the message and completes nothing (EB-146). Raises NotPossible."""
     question = _Question(message.agreement, patience, message.message_id)
     if message.first_sent_at is None:
         raise NotPossible(f"Message {message.message_id} was not sent yet.")
@@ -101,7 +101,7 @@ class _Question:
         self._answer = Kind.STATUS_RESPONSE if about else Kind.PONG
 
     def record(self, event: str, detail: str, actor: Actor = history.ITSELF) -> None:
-        """In the history of the message that it is about."""
+        """Record the answer in the history of the message that it is about."""
         detail = history.with_reason(f"{detail}; asked by {self._signal.message_id}", actor)
         about = (self._agreement.partner_id, "out", event, self._about)
         history.record(HistoryRow(*about, detail=detail, actor=actor.name))
@@ -142,7 +142,7 @@ class _Question:
             raise _NoAnswer(str(problem)) from None
 
     def _read(self, result: AttemptResult) -> str | None:
-        """What is said on the connection; None if it may still come by a POST."""
+        """Return the answer on the connection; None if it may still come by a POST."""
         try:
             read = parse_answer(*result.answer) if result.answer else None
         except (NotAMessage, Unusable):

@@ -54,10 +54,11 @@ EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
 
 
 def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
-    """Take it in one statement or two if it is what comes nearly always: the next message of its
-    pair, or the Ack of the one in flight. `partner` may be a cached one.
+    """Take the most frequent input in one statement or two: the next message of its pair, or the
+    Ack of the message in flight. `partner` may be a cached one.
 
-    None, with nothing done, for all else: then find the partner anew, and `receive`.
+    Returns None, with nothing done, for all other input: then the caller looks the partner up in
+    the database and calls `receive`.
     """
     try:
         message = incoming.read(wire.parse_readable)
@@ -115,8 +116,8 @@ def _receive(partner: Partner, incoming: Incoming) -> Answer:
 def _take_damaged(
     partner: Partner, message: ReceivedMessage, damage: Refused | Unreadable
 ) -> Answer:
-    """Its sender waits for the Ack of what we have, and would be suspended by a refusal: a copy of
-    a known message gets the Ack, damaged or not (000-013, D45)."""
+    """A copy of a known message gets the Ack again, damaged or not (000-013, D45): its sender still
+    waits for it, and would be suspended by a refusal."""
     header = message.header
     of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
     try:
@@ -138,8 +139,8 @@ def _trace(partner: Partner, header: Header) -> None:
 
 
 def _note_signal_of_others(partner: Partner, header: Header) -> bool:
-    """Whether it is one. One row a minute, whatever it refers to: it is refused, and the partner's
-    operators are told by the status; ours find it in the history of the link (D55)."""
+    """Whether the signal is of another pair. It is recorded once a minute, whatever it refers to.
+    It is refused: the partner's operators see the status, ours the history of the link (D55)."""
     of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
     of_others = header.message_type.is_signal and not of_the_pair
     if of_others:
@@ -191,8 +192,8 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
 
 
 def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
-    """Take an Acknowledgement by the cache; else by reading, twice, for the worker often writes at
-    this very moment how the POST ended."""
+    """Take an Acknowledgement by the cache; else by reading, twice, for the worker often records
+    the end of the POST at the same moment."""
     cached = AckedLink.cached(partner, header.ref_to_message_id)
     if cached and _try_to_acknowledge(partner, header, cached):
         return True

@@ -247,7 +247,8 @@ class HeldDelivery:
 def _is_recorded(
     before: do.Delivery, after: do.Delivery, effects: tuple[do.DeliveryEffect, ...]
 ) -> bool:
-    """What goes well is told once, when the message leaves the order of its pair."""
+    """Whether the history has a row for this step. A success is recorded once, when the message
+    leaves the order of its pair."""
     if before.state is after.state or any(isinstance(effect, do.Leave) for effect in effects):
         return False
     return after.state not in _ORDINARY or before.state in OPEN_TO_OPERATORS

@@ -43,7 +43,7 @@ class Had:
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryRow:
-    """What `INSERT` and `UPDATE` store."""
+    """The columns that `INSERT` and `UPDATE` write."""
 
     state: str
     attempt: int

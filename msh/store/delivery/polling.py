@@ -1,4 +1,4 @@
-"""What there is to deliver now. Nothing is locked: who takes one of these looks again."""
+"""Polls for messages to deliver. Nothing is locked: a message is checked again when it is taken."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -23,7 +23,8 @@ the turn begins with the oldest conversation again."""
 
 
 class Turns:
-    """Where the next poll begins: of each partner behind the conversations that were found."""
+    """The position from which the next poll continues: for each partner, after the conversations
+    that were found last."""
 
     def __init__(self) -> None:
         self._behind: dict[int, int] = {}
@@ -47,7 +48,8 @@ class Turns:
 
 
 _turns: defaultdict[int | str, Turns] = defaultdict(Turns)
-"""By what is searched for: the kind of consumer that workers serve, or the id of one that pulls."""
+"""Positions by what is polled for: the kind of consumer that workers serve, or the id of a consumer
+that pulls."""
 
 
 def find_new_to_post(busy: Collection[int], places: Places) -> list[NewHeadToPost]:
@@ -87,7 +89,7 @@ def find_next(order_key: int) -> NewHead | None:
 
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
-    """What there is for it. That it asked is noted."""
+    """Return the messages for a consumer that pulls, and record that it has asked."""
     turns = _turns[consumer.pk]
     _, again, new, _ = run(
         USE_INDEX_ORDER(),

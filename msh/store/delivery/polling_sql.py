@@ -153,10 +153,10 @@ _IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
 
 
 def _heads(condition: str, taker: str) -> str:
-    """Those of pairs, and of each link some of its conversations: a conversation that waits, for
-    whatever reason, takes no place from another. They may be many, so that none is looked at of a
-    link from which no consumer with `taker` takes anything. They are taken in turn, from where
-    `behind` says on: the first would otherwise keep the others waiting."""
+    """The first message of each pair, and of some conversations of each link, so that a
+    conversation that waits does not keep others from being found. There may be many, so links are
+    skipped from which no consumer with `taker` takes anything. Conversations are polled round
+    robin, from the position `behind` on: otherwise the first ones would keep the others waiting."""
     later, earlier = (
         _LEAP_TO_CONVERSATIONS.format("in_order.link_id", f"ordered_in_id {way} turn.behind")
         for way in (">", "<=")

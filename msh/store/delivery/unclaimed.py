@@ -31,7 +31,7 @@ class _Unclaimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a consumer has to take."""
+    """The service and action that a consumer has to match."""
 
     partner_id: int
     service_interface: str
@@ -94,7 +94,7 @@ _FIRST_OF_PARTNERS = Statement(
 
 
 def first_unclaimed(partner_ids: Collection[int]) -> Mapping[int, Wanted]:
-    """For each partner that has one: what the first message needs that no consumer matches."""
+    """For each partner: service and action of the first message that no consumer matches."""
     if not partner_ids:
         return {}
     (rows,) = run(_FIRST_OF_PARTNERS(partner_ids=list(partner_ids)))

@@ -29,7 +29,7 @@ class ConversationRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationState:
-    """What `INSERT` and `UPDATE` store. `released`: held messages are delivered now."""
+    """The columns that `INSERT` and `UPDATE` write. `released`: held messages are delivered now."""
 
     next_number: int | None
     due: datetime | None

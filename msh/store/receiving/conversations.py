@@ -39,7 +39,7 @@ class HeldConversation:
         return f"conversation {self.conversation_id[:SHOWN]}"
 
     def insert_if_new(self) -> "HeldConversation":
-        """The same, with its row."""
+        """Return the conversation with a row, which is inserted if it is new."""
         if self.key:
             return self
         (rows,) = run(
@@ -58,8 +58,8 @@ class HeldConversation:
         effects: Iterable[do.ConversationEffect],
         actor: Actor = ITSELF,
     ) -> Iterator[Call[object]]:
-        """What is written of the step to `after`, but for the message that has arrived and its
-        answer. Needs its row, and that message stored before."""
+        """Return the statements that write the step to `after`, except the arrived message and its
+        answer. The conversation must have a row, and the message must be stored before."""
         asked = list(effects)
         released = any(isinstance(effect, do.Release) for effect in asked)
         state = self._state(after, released=released)
@@ -112,7 +112,7 @@ class HeldConversation:
 
 
 def load_conversation(agreement_id: int, conversation_id: str) -> HeldConversation | None:
-    """None if nothing of it is known. Needs the lock of its link."""
+    """Read a conversation. None if there is no row. The caller must hold the lock of its link."""
     (rows,) = run(conversation_sql.LOAD(agreement_id=agreement_id, conversation_id=conversation_id))
     return _held(rows[0]) if rows else None
 

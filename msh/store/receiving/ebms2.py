@@ -1,4 +1,5 @@
-"""What we receive in ebMS 2.0: decided under the lock of the pair, written with its answer."""
+"""Receiving in ebMS 2.0: a message is decided under the lock of the pair, and written together with
+its answer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,9 +40,9 @@ from .refusals import spend_refusal
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What became of a message. `refusal` says why, if it was not taken; `wait`: not taken now,
-    nothing is stored, and it may be sent again after so many seconds. `answer`: what goes on its
-    connection; None: what there is to answer is pending."""
+    """The result for a message. `refusal`: why it was not taken. `wait`: it was not taken now,
+    nothing is stored, and it may be sent again after so many seconds. `answer` is sent on its
+    connection; None: the answer, if any, is pending and sent later."""
 
     accepted: bool
     refusal: str = ""
@@ -54,8 +55,8 @@ def attribute(
 ) -> Attribution | None:
     """The agreement of a request that one of `partners` has sent (EB-064, EB-191).
 
-    Who is authenticated is asked for the CPAId only, so that a wrong party can be answered by an
-    Error; else From and To have to be those of the agreement too.
+    For an authenticated partner only the CPAId has to fit, so that a wrong party can be answered by
+    an Error. Otherwise From and To must be those of the agreement too.
     """
     keys = [one.pk for one in partners]
     (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=keys, cpa_id=header.cpa_id))
@@ -121,7 +122,8 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
 
 
 def _refusal(pair: Pair, ruling: Ruling) -> str:
-    """The first one again, for a copy of what was refused."""
+    """The reason that the answer names: for a copy of a refused message that of the first
+    refusal."""
     if ruling.errors:
         return ruling.errors[0].description
     repeats = any(isinstance(effect, do.RepeatAnswer) for effect in ruling.effects)

@@ -1,4 +1,4 @@
-"""ebMS 2.0, what comes nearly always: a new message that is taken, without a lock."""
+"""Fast path of ebMS 2.0: a new message without order is taken without a lock."""
 
 import time
 from dataclasses import dataclass
@@ -121,13 +121,13 @@ _ACCEPT_PAYLOADS = _accept(message_sql.PAYLOADS)
 
 
 FRESH = 60.0
-"""Seconds for which an agreement is remembered, and with it the database's clock."""
+"""Seconds for which an agreement is cached, and with it the database's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Agreement:
-    """An agreement as it was read `at` this time, by a clock that nobody sets, when it was `now` by
-    the database's."""
+    """A cached agreement, and when it was read: `at` on the monotonic clock, `now` on the
+    database's clock."""
 
     id: int
     version: str
@@ -137,19 +137,19 @@ class _Agreement:
     now: datetime
     at: float
     as_read: str
-    """Of its partner, then."""
+    """The version of its partner at that time."""
 
     def under(self, partner: Partner, *, unreached: bool = False) -> Attribution:
         return Attribution(partner, self.id, self.agreed, self.horizon, unreached)
 
 
 _agreements: Cache[tuple[int, str], _Agreement] = Cache()
-"""By partner and CPAId."""
+"""Cached agreements by partner and CPAId."""
 
 
 def find_agreement(partner: Partner, header: MessageHeader) -> Attribution | None:
-    """The agreement of a partner that may only be remembered. None if the partner is not as it was
-    found, or there is no such agreement."""
+    """Return the agreement of a partner, which may be a cached one. None if the partner has changed
+    since it was cached, or there is no such agreement."""
     read = _read(partner, header)
     return None if read is None else read[1].under(partner, unreached=read[0].unreached)
 
@@ -177,14 +177,14 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
 
 def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     """Whether the message may expire while it is taken: of two copies one could be refused for its
-    TimeToLive, so the lock has them take turns."""
+    TimeToLive, so they are serialised by the lock."""
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
 def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | Attribution | None:
     """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
-    has to be read. With nothing done, if there is anything else to it, the agreement for
-    `receive_message`, which takes the lock; None if nobody knows whose it is."""
+    has to be read. In all other cases nothing is done: returns the agreement, for
+    `receive_message`, which takes the lock; or None if no agreement fits."""
     header = received.message.header
     if not partner.in_use:
         return None

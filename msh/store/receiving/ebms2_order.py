@@ -1,4 +1,5 @@
-"""A message that we receive in the order of its conversation: its place, and what is written."""
+"""A message that is received in the order of its conversation: its position, and the statements
+that store it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from .receiver_effects import store_calls
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where MessageOrder puts a message in its conversation."""
+    """The position of a message in its conversation, by its MessageOrder."""
 
     conversation: HeldConversation
     order: Order
@@ -30,7 +31,8 @@ class Place:
 
 
 def find_place(pair: Pair, received: ReceivedMessage) -> Place | None:
-    """None for a message without order. Needs the lock of the link."""
+    """Return the position of a message; None for a message without order. The caller must hold the
+    lock of the link."""
     order = order_of(received, pair.found.agreed)
     if order is None:
         return None
@@ -77,7 +79,8 @@ def taking_calls(
     after: Conversation,
     effects: tuple[do.ConversationEffect, ...],
 ) -> list[Call[object]]:
-    """The message, delivered or held, and then what it changes in its conversation."""
+    """Return the statements that store the message, to be delivered or held, and then those that
+    change its conversation."""
     held = any(isinstance(effect, do.Hold) for effect in effects)
     state = InboundState.HELD if held else InboundState.ACCEPTED
     conversation, number = place.conversation.insert_if_new(), place.order.number

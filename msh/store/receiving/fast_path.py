@@ -1,7 +1,7 @@
-"""Fast path: the next message of a pair is taken without a lock, and without reading what this
-process has cached.
+"""Fast path: the next message of a pair is taken without a lock; link and agreement are not read if
+this process has cached them.
 
-What it remembers counts only together with the statement that finds it unchanged.
+A cached row counts only together with a statement that finds it unchanged.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from .pairs import horizon_of, load_pair, pair_of
 from .receiver_effects import message_columns, one_payload, payload_columns
 
 _Asked = tuple[int, str, str, str, str, str]
-"""What an agreement is found by: partner, TPAId, and both parties with their contexts."""
+"""The key of an agreement: partner, TPAId, and both parties with their contexts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A link as this process wrote it last. `as_read`: of its partner, then."""
+    """A link as this process wrote it last. `as_read`: the version of its partner at that time."""
 
     id: int
     version: str
@@ -42,7 +42,7 @@ class _Link:
 @dataclass(frozen=True, slots=True)
 class _Agreement:
     """An agreement without route, as it was read last. `horizon`: seconds for which an
-    Acknowledgement is tried. `as_read`: of its partner, then."""
+    Acknowledgement is tried. `as_read`: the version of its partner at that time."""
 
     id: int
     version: str

@@ -85,6 +85,6 @@ def _accept_if_unchanged(payloads: str) -> Statement[AcceptedInVersion]:
 
 
 ACCEPT_IF_UNCHANGED = _accept_if_unchanged(ONE_PAYLOAD)
-"""Of a message with one payload, as usual: six arrays of one element would cost a quarter of all
-that the statement costs this side."""
+"""For a message with one payload, which most have: six arrays of one element would cost a quarter
+of the statement's CPU time on this side."""
 ACCEPT_PAYLOADS_IF_UNCHANGED = _accept_if_unchanged(PAYLOADS)

@@ -75,7 +75,7 @@ class NoNextHop(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """Where a message is forwarded to, and under which agreement."""
+    """The partner to which a message is forwarded, and the agreement for that."""
 
     route: Route
     agreement: Agreement

@@ -40,7 +40,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class LastNumber:
-    """What is stored of a link after a message with a number. `ended_run`: the last number of a
+    """The columns of a link that a message with a number changes. `ended_run`: the last number of a
     run that the partner has ended by beginning again at 1, otherwise 0."""
 
     link_id: int

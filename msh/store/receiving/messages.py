@@ -1,4 +1,5 @@
-"""What we receive: messages, last numbers, pending signals. Decided and written at once."""
+"""Receiving in the draft's dialect: messages, last numbers and pending signals are decided and
+written under the lock of the link."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,8 +35,8 @@ from .refusals import spend_refusal
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What became of a message. `refusal` says why, if it was not taken. `routed`: it is to be
-    forwarded, not delivered."""
+    """The result for a message. `refusal`: why it was not taken. `routed`: it is to be forwarded,
+    not delivered."""
 
     accepted: bool
     refusal: str = ""

@@ -1,4 +1,4 @@
-"""What each effect of the Receiver's table writes."""
+"""The statements that each effect of the Receiver's table writes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -78,7 +78,7 @@ _NO_VALUES: Mapping[str, object] = {
     "to_role": "",
     "service_type": "",
 }
-"""Of columns that only some messages have."""
+"""Empty values for columns that only some messages have."""
 
 
 def store_calls(
@@ -97,7 +97,7 @@ def store_calls(
 
 
 def message_columns(message: ReceivedMessage) -> dict[str, object]:
-    """What the message itself says."""
+    """Return the columns that are filled from the message itself."""
     header = message.header
     return {
         "message_id": header.message_id,

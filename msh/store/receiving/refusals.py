@@ -79,7 +79,8 @@ def note_refused(partner_id: int, event: str, reason: str) -> None:
 def noted(
     partner_id: int, message_id: str, event: str, detail: str, direction: str = "in"
 ) -> Call[None]:
-    """What a partner has sent that moves nothing: a row of its own, or counted."""
+    """Return the statement that records something a partner has sent without effect: a row of its
+    own, or one more in a count."""
     if not may_record(partner_id):
         return _unrecorded(partner_id)
     subject = MESSAGE if message_id else LINK

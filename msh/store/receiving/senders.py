@@ -1,4 +1,4 @@
-"""Who sends: the partner that an Authorization header shows."""
+"""Find the sender: the partner whose credential is in an Authorization header."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _CREDENTIALS = Statement("SELECT sha256 FROM partners_credential", _Digest)
 
 def find_sender(authorization: str) -> Partner | None:
     """The partner whose credential this header shows, with our default URI, by one indexed query.
-    Who is found is cached."""
+    The result is cached."""
     shown = presented(authorization)
     if shown is None:
         return None
@@ -86,7 +86,8 @@ credentials = Known(_digests)
 
 
 def known_by_network(dialect: Dialect = EBMS2) -> QuerySet[Partner]:
-    """The partners whose requests show no credential, only where they come from (EB-190)."""
+    """The partners without credential, which are known only by the network of their requests
+    (EB-190)."""
     partners = Partner.objects.filter(credentials=None, agreements__dialect=dialect.name)
     return partners.exclude(allowed_networks="").distinct()
 
@@ -101,7 +102,7 @@ def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, .
 
 
 def cached_sender(authorization: str) -> Partner | None:
-    """The partner whom this process found last by this header, as it was then.
+    """The partner that this process last found by this header, as it was then.
 
     It counts only together with a statement that finds its `as_read` unchanged.
     """

@@ -125,4 +125,4 @@ CONVERSATIONS = {
         columns=_IN,
     ),
 }
-"""By direction."""
+"""The views of conversations by direction."""

@@ -50,7 +50,8 @@ def _tag(request: HttpRequest) -> str:
 @require_safe
 @condition(etag_func=_tag)
 def schema(request: HttpRequest) -> HttpResponse:
-    """As YAML, or as JSON for `Accept: application/json` and `?format=json`."""
+    """Return the OpenAPI document as YAML, or as JSON for `Accept: application/json` and
+    `?format=json`."""
     content_type = _asked_for(request)
     content = _text(content_type).content
     if "application/json" in request.headers.get("Accept", ""):

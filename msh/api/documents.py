@@ -30,7 +30,7 @@ Document = serializers.Serializer[Any]
 
 
 class MessageDocument(Document):
-    """What an outbound and an inbound message have in common."""
+    """The fields that outbound and inbound messages share."""
 
     id = serializers.IntegerField()
     message_id = serializers.CharField()

@@ -88,7 +88,7 @@ class JobRowsView(ApiView):
         responses={200: JobRowsPage, **schema.problems(400, 404)},
     )
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
-        """What became of each row of a job."""
+        """The result for each row of a job."""
         require_permissions(request, "msh.view_bulkjob")
         query = validated_query(request, PageQuery)
         job = get_object_or_404(BulkJob, pk=id)
@@ -108,7 +108,7 @@ class QueueView(ApiView):
 
     @extend_schema(operation_id="get_queue", responses={200: QueueDocument, **schema.problems(404)})
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
-        """What `cancel-queue` would cancel now: the oldest 100,000 messages of the queue."""
+        """The messages that `cancel-queue` would cancel now: the oldest 100,000 of the queue."""
         require_permissions(request, "msh.view_outboundlink")
         link = get_object_or_404(OutboundLink, pk=id)
         return Response(QueueDocument(queue_of(link)).data)

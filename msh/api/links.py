@@ -61,9 +61,8 @@ class LinkHistoryView(ApiView):
         responses={200: HistoryPage, **schema.problems(400, 404)},
     )
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
-        """What happened to the links with this partner, both directions, and what was refused of it
-        before it was a message. The history of each message has the rest.
-        """
+        """The events of the links with this partner, in both directions, and what was refused
+        before it was a message. The history of each message has the other events."""
         require_permissions(request, "msh.view_outboundlink")
         query = validated_query(request, LinkHistoryQuery)
         link = OutboundLink.objects.filter(pk=id).first()

@@ -49,8 +49,8 @@ def list_view(
     narrow: Narrow = where(),  # noqa: B008  nothing is changed in it
     **parts: Any,
 ) -> type[ListView]:
-    """With its part of the OpenAPI document. `name`: of the operation. `parts`: `permission`,
-    `rows` and `columns` of the view."""
+    """Make a view of a list, with its part of the OpenAPI document. `name`: the operation's.
+    `parts`: its `permission`, `rows` and `columns`."""
     called = "".join(word.capitalize() for word in name.split("_")[1:])
     fields = {"results": document(many=True), "next": serializers.IntegerField(allow_null=True)}
     documented = extend_schema(

@@ -24,7 +24,7 @@ MESSAGE_ACTIONS: dict[str, OperatorAction] = {
     action.hyphenated: action
     for action in (*actions.ON_MESSAGE, actions.CANCEL, actions.SUBMIT_AGAIN)
 }
-"""By the last part of their addresses."""
+"""The actions by the last part of their addresses."""
 
 
 _ACTION = OpenApiParameter("action", location=OpenApiParameter.PATH, enum=sorted(MESSAGE_ACTIONS))

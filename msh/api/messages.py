@@ -116,7 +116,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
     "since": lambda rows, value: rows.since(value),
     "until": lambda rows, value: rows.until(value),
 }
-"""Those of the console."""
+"""The filters, which are those of the console."""
 
 
 class MessagesView(ApiView):
@@ -237,7 +237,8 @@ class PayloadView(ApiView):
 
 
 def _named(values: Values, key: str | None) -> Values:
-    """With the Idempotency-Key as its MessageId. Raises Refused if it has another."""
+    """Return the submission with the Idempotency-Key as its MessageId. Raises Refused if it has
+    another one."""
     if key is None:
         return values
     if values.get("message_id", key) != key:
@@ -263,7 +264,8 @@ def find_message(request: Request, message_id: str) -> OutboundMessage:
 
 
 def _document(message: OutboundMessage) -> dict[str, Any]:
-    """As OUTBOUND has it. Raises Http404 if it was removed meanwhile."""
+    """Return the document of a message as OUTBOUND lists it. Raises Http404 if the message was
+    removed meanwhile."""
     if (document := find_document(message.pk)) is None:
         raise Http404(f"There is no message {message.message_id!r} any more.")
     return document

@@ -190,7 +190,7 @@ class RowActionView(ApiView):
 
 
 def view_of(declared: ApiAction) -> type[RowActionView]:
-    """With its part of the OpenAPI document."""
+    """Make the view of an action, with its part of the OpenAPI document."""
     name = "".join(word.capitalize() for word in declared.name.split("_"))
     form = form_of(f"{name}Form", declared.action)
     status = 201 if declared.begins else 200

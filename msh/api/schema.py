@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond what the views show by themselves."""
+"""The parts of the OpenAPI document that cannot be derived from the views."""
 
 from typing import Any
 

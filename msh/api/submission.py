@@ -71,7 +71,7 @@ _REPLACEMENT = "\ufffd"  # what Django puts for bytes of a form that are not UTF
 
 
 class Agreements:
-    """Those that messages name, looked up once a request, and the headings under them, checked
+    """The agreements that messages name, looked up once a request, and their headings, checked
     once."""
 
     def __init__(self) -> None:
@@ -140,7 +140,8 @@ def require_room() -> None:
 
 
 def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]") -> Values:
-    """From multipart/form-data: a field each, and a file `payload` for each payload."""
+    """Read a submission from multipart/form-data: a field for each value, and a file `payload` for
+    each payload."""
     _refuse_unknown(files, frozenset({"payload"}), "")
     _refuse_unknown(fields, TEXTS, "")
     for name, values in fields.lists():
@@ -160,7 +161,7 @@ def of_form(fields: QueryDict, files: "MultiValueDict[str, UploadedFile[bytes]]"
 
 
 def prepared(values: Values, agreements: Agreements) -> NewMessage:
-    """As it will be kept. Raises Refused or SubmitRefused."""
+    """Return the message as it will be stored. Raises Refused or SubmitRefused."""
     _refuse_unknown(values, _FIELDS, "")
     for name, value in values.items():
         if not isinstance(value, str) and name != "payloads":
@@ -219,7 +220,7 @@ def _refuse_unknown(given: Iterable[str], known: frozenset[str], where: str) -> 
 
 
 def cut(text: str, limit: int = 100) -> str:
-    """What an answer repeats of a text that may be as large as a request."""
+    """Return the beginning of a text that an answer repeats: it may be as large as a request."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

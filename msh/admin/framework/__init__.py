@@ -1,1 +1,1 @@
-"""What every page of the console is made of."""
+"""The parts that all pages of the console share."""

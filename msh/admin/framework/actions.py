@@ -1,6 +1,6 @@
-"""What an operator can do to a row: each action is a page of its own, shown as a dialog. They are
+"""Operators' actions on a row: each action is a page of its own, shown as a dialog. They are
 declared in `msh.flows.operations`, in `link_actions.py`, `conversation_actions.py` and
-`actions.py`. A class is written only for one that has something of its own to say.
+`actions.py`. A class is written only for an action whose dialog says more than its declaration.
 
 GET shows what the action does to this row and asks for a reason. Only a POST with the CSRF token
 acts. Both need the permissions of the action. The history records the user and the reason.
@@ -65,22 +65,23 @@ def number_field(limits: Parameter, widget: forms.Widget | None = None) -> forms
 
 
 def _form_of(action: OperatorAction) -> type[ReasonForm]:
-    """With the numbers that the action needs. Other parameters need a form that fits them."""
+    """Return a form with a field for each number that the action needs. Other parameters need a
+    form of their own."""
     numbers = [one for one in action.parameters if one.label and one.kind is int]
     fields = {one.name: number_field(one) for one in numbers}
     return type("ActionForm", (ReasonForm,), fields) if fields else ReasonForm
 
 
 class Details(NamedTuple):
-    """What the template of a dialog needs besides, and what its form begins with."""
+    """Additional context for the template of a dialog, and the initial values of its form."""
 
     context: Mapping[str, object] = {}
     initial: Mapping[str, object] = {}
 
 
 class ActionDialog(Generic[Row_contra]):
-    """An action of the table, on rows of one model: what its page needs besides. A plain one is
-    made of the action and its icon.
+    """The dialog of an action on rows of one model. A plain one is made from the action's
+    declaration and an icon.
 
     `dismiss` is the text of the button that closes the dialog.
     """
@@ -89,7 +90,7 @@ class ActionDialog(Generic[Row_contra]):
     icon: str
     recommended: bool = False
     is_dangerous: bool = False
-    """Its button is marked: what it gives up cannot be had again."""
+    """Its button is marked as dangerous: what the action gives up cannot be recovered."""
     dismiss: str = "Cancel"
     form: type[ReasonForm] = ReasonForm
     template: str = "admin/msh/framework/dialog.html"
@@ -127,22 +128,24 @@ class ActionDialog(Generic[Row_contra]):
         return self.why_not(row)
 
     def consequence(self, row: Row_contra) -> str:
-        """What it does to this row, and what the partner must do."""
+        """Return the text that says what the action does to this row, and what the partner must
+        do."""
         link = getattr(row, "link", None)
         return self.action.effect.format(partner=getattr(link or row, "partner", ""))
 
     def version(self, row: Row_contra) -> str:
-        """What the dialog is about, such as a MessageId. If this changes while a dialog is open,
-        the dialog does nothing. Empty if the action applies to the row in any state."""
+        """Return what the dialog is about, such as a MessageId. If this changes while the dialog is
+        open, the action is not done. Empty if the action applies to the row in any state."""
         return ""
 
     def conflict(self, row: Row_contra) -> str:
-        """What to say if `version` changed while the dialog was open."""
+        """Return the text for the case that `version` changed while the dialog was open."""
         noun = self.action.subject.noun.lower() or "row"
         return f"the {noun} has changed in the meantime. Check it again."
 
     def preconditions(self, row: Row_contra) -> Mapping[str, object]:
-        """The same as `version` for the flow, which compares it while it holds the lock."""
+        """Return the same as `version` as parameters of the flow, which compares them under the
+        lock."""
         return {}
 
     def context(self, row: Row_contra, query: QueryDict) -> Details:
@@ -198,7 +201,7 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
     def offers(
         self, request: HttpRequest, row: Row, actions: Iterable[ActionDialog[Row]] | None = None
     ) -> list[Offer]:
-        """Those of `actions`, by default of all, that are possible and permitted."""
+        """Return those of `actions`, by default of all, that are possible and permitted."""
         return [
             Offer(
                 action,
@@ -216,8 +219,8 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         actions: Iterable[ActionDialog[Row]] | None = None,
         but_for: object = None,
     ) -> Sequence[str]:
-        """Who may do what is possible or advised, and not permitted to this user: a sentence for
-        each role. `but_for`: an action that is said elsewhere."""
+        """Return a sentence for each role that may do what is possible or advised, but not
+        permitted to this user. `but_for`: an action that the page names elsewhere."""
         possible = [
             action.action
             for action in (self.operator_actions if actions is None else actions)

@@ -110,7 +110,7 @@ def with_back(url: str, back: str) -> str:
 
 
 def settings_url(row: Model, back: str) -> str:
-    """Of the page of `row`, which leads `back` when it is saved."""
+    """Return the URL of the page of `row`, which leads `back` when it is saved."""
     return with_back(page_url(row), back)
 
 
@@ -164,7 +164,7 @@ class AuditedAdmin(AuditHistory, SavedFilters):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
     ) -> HttpResponse:
-        """With the reason that was typed before a log-in (`error_pages.ErrorPages`)."""
+        """Fill in the reason that was typed before a log-in (`error_pages.ErrorPages`)."""
         if reason := context["adminform"].form.fields.get("reason"):
             reason.widget.attrs["form"] = f"{self.opts.model_name}_form"  # it stands below the form
         typed = request.GET.get("reason", "")[:REASON_LIMIT]

@@ -1,5 +1,5 @@
-"""Who may begin which bulk job, and the way from a list to it: for the rows that the list shows by
-its own filters."""
+"""Bulk jobs that this user may start, and the links to them from a list: for the rows that the list
+shows by its own filters."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -25,8 +25,8 @@ def may_begin(request: HttpRequest, action: BulkAction) -> bool:
 
 
 def bulk_url(request: HttpRequest, action: BulkAction, **filters: str) -> str:
-    """Of the preview of a job for the rows that the list shows by these filters; empty if this user
-    may not start it."""
+    """Return the URL of the preview of a job for the rows that the list shows by these filters;
+    empty if this user may not start it."""
     if not may_begin(request, action):
         return ""
     return f"{reverse('admin:msh_bulkjob_new')}?{urlencode({'action': action.value, **filters})}"

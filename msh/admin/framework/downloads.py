@@ -30,7 +30,8 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
 
 
 def safe_cell(value: object) -> object:
-    """What no spreadsheet takes for a formula, whatever a partner has sent (OWASP)."""
+    """Return the value in a form that no spreadsheet takes for a formula, whatever a partner has
+    sent (OWASP)."""
     if isinstance(value, str) and _FORMULA.match(value):
         return f"'{value}"
     return "" if value is None else value

@@ -140,7 +140,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 def locked_out(
     request: HttpRequest, answer: HttpResponse | None = None, credentials: object = None
 ) -> HttpResponse:
-    """For axes, after AXES_FAILURE_LIMIT wrong passwords."""
+    """The view that axes calls after AXES_FAILURE_LIMIT wrong passwords."""
     wait = get_cool_off(request)
     until = datetime.now(UTC) + wait
     minutes = ceil(wait.total_seconds() / 60)

@@ -138,7 +138,7 @@ _DECIDED = {
     "ReplayRejected": "The replay was marked rejected by an operator",
     "RunAgainRequested": "Run again was requested",
 }
-"""The same events, if an operator and not the application is the source."""
+"""Words for the same events if an operator, not the application, caused them."""
 _BOTH = {
     "SecondPersonAsked": "A second person was asked to confirm",
     "SecondPersonConfirmed": "Confirmed by a second person and done",
@@ -175,7 +175,8 @@ def event_text(event: str, direction: str, state: str = "") -> str:
 
 
 def state_text(state: str) -> str:
-    """Of a message, link or delivery, or the outcome of an attempt."""
+    """Return the words for the state of a message, link or delivery, or for the outcome of an
+    attempt."""
     shown = OUTCOMES[AttemptOutcome.DOUBTED] if state == AttemptOutcome.DOUBTED else state
     return shown.replace("_", " ")
 

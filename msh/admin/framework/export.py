@@ -97,7 +97,7 @@ def _pieces(form: str, found: QuerySet[Any]) -> Iterator[str]:
 
 
 def blocks(found: QuerySet[Any], columns: Mapping[str, str]) -> Iterator[list[Mapping[str, Any]]]:
-    """By descending id, AT_ONCE rows at a time, the last block with fewer."""
+    """Yield the rows by descending id in blocks of AT_ONCE; the last one has fewer."""
     last = None
     while True:
         part = found if last is None else found.filter(pk__lt=last)

@@ -30,7 +30,7 @@ _INVISIBLE = re.compile(
 """Invisible characters that change what is shown: controls, and those that set the direction."""
 
 _UTC = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) UTC\b")
-"""As `msh` writes a time into the detail of an incident."""
+"""The format of times that the MSH writes into the detail of an incident."""
 
 STATE_VARIANTS = {
     "suspended": "danger",
@@ -154,7 +154,7 @@ def age_of(since: datetime | None) -> str:
 
 
 def ago(at: datetime) -> SafeString:
-    """How long ago, on one line; the time on hover."""
+    """Return the time since then, on one line; the time itself on hover."""
     whole = at.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
     shown = '<time datetime="{}" title="{}" class="msh-time">{} ago</time>'
     return format_html(shown, at.isoformat(), whole, age_of(at))
@@ -186,12 +186,12 @@ def local_times(text: str) -> SafeString | str:
 
 
 def ending_of(attempt: Attempt) -> Mapping[str, str]:
-    """For `last_answer`."""
+    """Return the values of this attempt that `last_answer` takes."""
     return {"outcome": attempt.outcome, "detail": attempt.detail, "reason": attempt.reason}
 
 
 def last_answer(attempt: Mapping[str, Any] | None) -> SafeString | str:
-    """How the last attempt (its `outcome`, `detail` and `reason`) ended."""
+    """Return how the last attempt (its `outcome`, `detail` and `reason`) ended."""
     if attempt is None:
         return DASH
     if attempt["outcome"] == AttemptOutcome.TRANSMITTED:

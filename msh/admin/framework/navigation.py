@@ -168,7 +168,8 @@ def _entry(item: Item, request: HttpRequest) -> dict[str, object]:
 
 
 def _active(item: Item, request: HttpRequest) -> dict[str, object]:
-    """Of two entries for one list, the one whose filter it has; else unfold compares addresses."""
+    """Two entries lead to the list of users: the active one is that with the filter of the page.
+    For all others Unfold compares addresses."""
     if item.model is not User:
         return {}
     listed = request.path.startswith(list_url(User))

@@ -58,7 +58,7 @@ class ReadOnlyAdmin(ExportPage, SavedFilters, ActionsAdmin[Row]):
         return []
 
     def page_context(self, request: HttpRequest, row: Row) -> dict[str, object]:
-        """What the templates of this page need besides."""
+        """Additional context for the templates of this page."""
         return {}
 
     def render_change_form(

@@ -1,4 +1,4 @@
-"""Who may do what this user may not: the role to ask for."""
+"""The role to ask for if this user lacks a permission."""
 
 from collections.abc import Iterable, Sequence
 

@@ -69,7 +69,7 @@ class SavedFilters(ModelAdmin):
         return response
 
     def saved_filters(self, request: HttpRequest) -> dict[str, object]:
-        """For the template above a list."""
+        """Return the context of the template above a list."""
         query = self._query_of(request)
         user = request.user.pk
         seen = SavedFilter.objects.seen_by(user, self.opts.db_table).select_related("owner")

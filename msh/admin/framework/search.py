@@ -73,7 +73,7 @@ def _permitted(request: HttpRequest) -> list[type[Model]]:
 
 
 def _others(request: HttpRequest) -> Iterator[str]:
-    """What this user may not see, with the role that may."""
+    """Yield what this user may not see, with the role that may see it."""
     permitted = _permitted(request)
     for model in SEARCHED:
         if model not in permitted:
@@ -118,7 +118,7 @@ def _about(row: Any) -> str:
 
 
 def _about_partner(partner: Partner) -> str:
-    """What its link to the partner does."""
+    """Return the state of the link to this partner."""
     link = OutboundLink.objects.filter(partner=partner).first()
     if link is None:
         return markup.badge("no link yet")

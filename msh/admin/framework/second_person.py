@@ -27,7 +27,7 @@ _WHEN = {
 
 
 def notice(action: OperatorAction, request: HttpRequest) -> str:
-    """What the dialog says of it; empty if it needs nobody else."""
+    """Return the text of the dialog about the second person; empty if the action needs none."""
     verb = action.second_person
     if verb is None or not is_needed(verb, request.user.get_username()):
         return ""

@@ -1,4 +1,4 @@
-"""Who is logged in to the console: the idle limit, and the log of log-ins."""
+"""Sessions of the console: the idle limit, and the log of log-ins."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from msh.store.operations.settings_log import (
 from . import error_pages, time_zone
 
 SEEN, SINCE, ADDRESS = "msh_seen", "msh_since", "msh_address"
-"""Of a session: when a person last used it, when it began, from where."""
+"""Keys in a session: when a person last used it, when it began, and from which address."""
 NOTED_EVERY = 60
 """Seconds: a session is not written with each page."""
 LONGEST_NAME = 150

@@ -20,8 +20,8 @@ def format_time(at: datetime | None, now: datetime) -> str:
 
 
 def local_time(at: datetime) -> datetime:
-    """The same in the zone of the user, or in UTC where that zone has no such time: partners may
-    set any of the years 1 to 9999."""
+    """Return the time in the user's zone, or in UTC if that zone has no such time: partners may
+    send any year from 1 to 9999."""
     try:
         return timezone.localtime(at)
     except (OverflowError, ValueError):
@@ -29,7 +29,7 @@ def local_time(at: datetime) -> datetime:
 
 
 def format_duration(since: datetime, until: datetime) -> str:
-    """How long, in its two largest units: "3 h 12 min"."""
+    """Return a duration in its two largest units: "3 h 12 min"."""
     return duration_text(timedelta(seconds=max(int((until - since).total_seconds()), 0)))
 
 

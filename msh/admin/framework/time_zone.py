@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from msh.models import Preference
 
 ZONE = "msh_time_zone"
-"""Of a session: the user's choice, so that no page has to ask the database for it."""
+"""The key in a session of the user's choice, so that no page has to query the database for it."""
 _FORMATS = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S")]
 _EXAMPLE = "2026-12-31 22:05"
 
@@ -129,7 +129,8 @@ class LocalTimeField(forms.DateTimeField):
 
 
 def written(at: datetime) -> str:
-    """As `LocalTimeField` reads it: with the difference to UTC if the clock shows it twice."""
+    """Return the time as `LocalTimeField` reads it: with the difference to UTC if that local time
+    occurs twice."""
     local = timezone.localtime(at)
     naive = local.replace(tzinfo=None)
     shown = local if why_not_a_time(naive) else naive
@@ -137,7 +138,8 @@ def written(at: datetime) -> str:
 
 
 def aware(naive: datetime) -> datetime:
-    """In the user's zone. Raises ValueError with a sentence for what is no time there, or two."""
+    """Return the time in the user's zone. Raises ValueError with a sentence for a local time that
+    does not exist there, or occurs twice."""
     if why := why_not_a_time(naive):
         raise ValueError(why)
     return timezone.make_aware(naive)

@@ -1,4 +1,4 @@
-"""What happened to a message, as a table."""
+"""The events of a message, as a table."""
 
 from msh.flows.operations.inspection.trace import folded, trace_of_row
 from msh.models import InboundMessage, OutboundMessage

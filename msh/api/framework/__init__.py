@@ -1,1 +1,1 @@
-"""What all addresses of the REST API use: who asks, what is read, how problems are told."""
+"""What all addresses of the REST API use: authentication, parsers and problem documents."""

@@ -1,4 +1,4 @@
-"""Who may do what: a token, its scopes, and the permissions of its user."""
+"""Access: a token, its scopes, and the permissions of its user."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -88,7 +88,7 @@ _OF_TOKEN = (
 
 
 def _known(digest: str) -> ApiToken | None:
-    """With its user, and what `find_token` tells of both."""
+    """Return the token with its user, and with what `find_token` has read of both."""
     found = find_token(digest)
     if found is None:
         return None

@@ -11,9 +11,9 @@ _PIECE = 1 << 18  # bytes read at a time
 
 
 def whole(stream: IO[bytes], parser_context: Any) -> bytes:
-    """What a parser is to read. Raises Unreadable if less came than was announced.
+    """Read the whole body. Raises Unreadable if less has come than was announced.
 
-    An application that dies in the middle leaves a body that may look complete.
+    An application that dies while it sends leaves a body that may look complete.
     """
     body = b"".join(iter(lambda: stream.read(_PIECE), b""))
     announced = int(parser_context["request"].META["CONTENT_LENGTH"])
@@ -26,7 +26,7 @@ def whole(stream: IO[bytes], parser_context: Any) -> bytes:
 
 
 def of_json(text: bytes) -> dict[str, object]:
-    """The object that it is. Raises Unreadable."""
+    """Return the JSON object in this text. Raises Unreadable."""
     try:
         values = orjson.loads(text)
     except ValueError as problem:

@@ -96,7 +96,7 @@ class Conflict(Refused):
 
 
 class NotNow(exceptions.APIException):
-    """The same may be asked again in `wait` seconds."""
+    """The request may be repeated after `wait` seconds."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
 

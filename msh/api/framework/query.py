@@ -1,4 +1,4 @@
-"""What may stand behind the `?` of an address, and pages that neither repeat nor skip."""
+"""The query of an address, and pages that neither repeat nor skip a row."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

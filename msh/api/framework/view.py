@@ -1,4 +1,4 @@
-"""What every view of the API shares."""
+"""The base class of all views of the API."""
 
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote
@@ -47,7 +47,7 @@ class ApiView(APIView):
     renderer_classes = [JSONRenderer]
     scopes: dict[str, Scope] = {}
     encodings: Sequence[str] = ("identity",)
-    """Of bodies that are taken."""
+    """The Content-Encodings of bodies that are accepted."""
 
     def body_limit(self) -> int:
         """Bytes of a request's body, at most."""
@@ -70,8 +70,8 @@ class ApiView(APIView):
 
 
 def actor(request: Request, reason: str, alone: str = "") -> Actor:
-    """Who acts, as the history has it: the token's user, and through which token. `alone`: why
-    without a second person."""
+    """Return the actor for the history: the token's user, and the token. `alone`: the reason for
+    acting without a second person."""
     approval = Alone(alone) if alone else None
     return Actor(request.user.get_username(), f"{reason} (API token {request.auth})", approval)
 

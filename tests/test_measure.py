@@ -126,7 +126,7 @@ def graph() -> Graph:
 
 PASSED = {
     "receive": ("msh.protocol.receiver.step", "msh.flows.wake_up.wake_up"),
-    "acknowledge": ("msh.flows.sending.acknowledge._job", "msh.store.sending.signals.end_signals"),
+    "acknowledge": ("msh.flows.sending.signals._job", "msh.store.sending.signals.end_signals"),
     "submit": ("msh.store.sending.submissions.insert_message", "msh.flows.wake_up.wake_up"),
     "send": ("msh.protocol.sender.step", "msh.store.sending.links.OutboundLinks.write"),
     "resume": ("msh.protocol.sender.step", "msh.store.sending.links.OutboundLinks.write"),

@@ -74,21 +74,21 @@ def shared_client() -> redis.Redis:
     return redis_client(settings.REDIS_URL, socket_timeout=TRY_FOR, socket_connect_timeout=TRY_FOR)
 
 
-def wake_up_for(links: OutboundLinks, promised: Iterable[Promise] = ()) -> None:
-    """After the commit of what changed these links; `promised` copies are named by themselves."""
-    kinds = [WakeUp.FORWARD] if links.forwards else []
-    if links.has_signals:
-        kinds.append(WakeUp.TRANSMIT)
-    if links.notifies and settings.MSH_FROM_PARTY_HANDLER:  # else nobody is notified
+def wake_up_for(work: OutboundLinks | Flights, promised: Iterable[Promise] = ()) -> None:
+    """After the commit of what this has written; `promised` copies are named by themselves."""
+    kinds = []
+    if work.notifies and settings.MSH_FROM_PARTY_HANDLER:  # else nobody is notified
         kinds.append(WakeUp.NOTIFY)
+    if isinstance(work, Flights):
+        wake_up(*kinds, flights=work.transmits)
+        return
+    if work.forwards:
+        kinds.append(WakeUp.FORWARD)
+    if work.has_signals:
+        kinds.append(WakeUp.TRANSMIT)
     copies = frozenset(promised)
-    links_alone = links.transmits - {one.partner_id for one in copies}
+    links_alone = work.transmits - {one.partner_id for one in copies}
     wake_up(*kinds, links=links_alone, promised=copies)
-
-
-def wake_up_for_flights(flights: Flights) -> None:
-    kinds = [WakeUp.NOTIFY] if flights.notifies and settings.MSH_FROM_PARTY_HANDLER else []
-    wake_up(*kinds, flights=flights.transmits)
 
 
 def wake_up(

@@ -1,7 +1,7 @@
 """What workers and the carrier do, by hand: no process, no socket."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,13 +13,16 @@ from msh.flows.names import EVERYTHING, Promise
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.send_budget import SendBudget
-from msh.flows.sending import acknowledge, promised, sending_loop, transmit
+from msh.flows.sending import lanes, promised, sending_loop, signals
+from msh.flows.sending.kinds import Ended
+from msh.flows.sending.sending_loop import OF_LINKS
 from msh.flows.wake_up_listener import WakeUpListener
 from msh.flows.worker_loop import WorkerLoop
 from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import cached_sender, find_sender
 from msh.store.sending import polling
+from msh.store.sending.best_effort import end_best_effort, lock_lost
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from msh.transport.places import Room
@@ -93,8 +96,8 @@ def poll(carrying: Carrying = PLENTY, *, wake_ups_are_lost: bool = False) -> lis
     with transaction.atomic():
         places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)
         work = polling.lock_work((), places)
-        jobs = sending_loop.claim(work, budget)
-        work.links.write()
+        jobs = sending_loop.claim(OF_LINKS, work, budget)
+        work.write()
     return [*copies, *jobs, *_poll_claimed(budget)]
 
 
@@ -112,26 +115,27 @@ def _poll_promised(budget: SendBudget) -> list[Job]:
         job.note_begin()
     with transaction.atomic():
         locked = OutboundLinks.lock(loaded.partners)
-        kept = promised.keep(locked, loaded.jobs)
+        kept = lanes.keep(locked, loaded.jobs)
         locked.write()
     for one in loaded.ended:
-        end(one.job, one.outcome)
+        end_all([one])
     return kept
 
 
 def _poll_claimed(budget: SendBudget) -> list[Job]:
     with transaction.atomic():
         work = polling.load_claimed(just_claimed())
-        jobs, _ = acknowledge.jobs_of_claimed(work.links, work.signals, budget)
-        acknowledge.keep_claimed(work.links, [job.key.key for job in jobs])  # type: ignore[attr-defined]
-        work.links.write()
+        jobs, _ = signals.jobs_of_claimed(work, budget)
+        work.signals.clear()
+        work.under_way = jobs
+        signals.claim(work, budget)
+        work.write()
     return jobs
 
 
 def hold_no_longer(loop: sending_loop.SendingLoop) -> None:
     """The time of what the loop holds is over."""
-    for outcomes in (loop._unrecorded, loop._settled, loop._of_flights):
-        outcomes.keep([one._replace(until=0.0) for one in outcomes.take(list(outcomes))])
+    loop._outcomes.keep(list(loop._outcomes))
 
 
 def just_claimed() -> list[int]:
@@ -156,16 +160,20 @@ def hand_over(job: Job, sender: Partner) -> receive.Answer:
 
 def end(job: Job, result: AttemptResult = TRANSMITTED) -> None:
     """The job's attempt ended like this."""
-    end_all([(job, result)])
+    end_all([Ended(job.key, result)])
 
 
-def end_all(results: Iterable[tuple[Job, AttemptResult]]) -> None:
+def end_all(ended: Sequence[Ended]) -> None:
     """These attempts ended, and are recorded together."""
     with transaction.atomic():
-        ended = [(job.key, result) for job, result in results]
-        links = OutboundLinks.lock(transmit.partners_of(ended))
-        sending_loop.record(links, ended)
+        links = OutboundLinks.lock({o.copy.partner_id for o in ended if o.copy.writes_link})
+        sending_loop.record(OF_LINKS, links, ended)
         links.write()
+
+
+def end_lost_leases() -> None:
+    """As each poll does once a second."""
+    end_best_effort(lock_lost(polling.AT_ONCE))
 
 
 def run_until_quiet(loop: WorkerLoop, seconds: float = 0.05) -> None:

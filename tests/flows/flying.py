@@ -1,5 +1,6 @@
 """Flights, with no process and no socket: what workers and the carrier do, by hand."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -9,10 +10,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows.operations import change_flight
-from msh.flows.sending import flight_round, submit
+from msh.flows.send_budget import SendBudget
+from msh.flows.sending import flights as flight_kind
+from msh.flows.sending import submit
 from msh.flows.sending.answered import take_answer
-from msh.flows.sending.fly import Ended
 from msh.flows.sending.http_answer import ended_with
+from msh.flows.sending.kinds import Ended
 from msh.models import (
     Flight,
     History,
@@ -25,8 +28,10 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Payload
 from msh.protocol.reason import Reason
+from msh.store.flights.flights import Flights
+from msh.store.flights.polling import lock_flights
 from msh.store.history import Actor
-from msh.transport.carrier import Finished
+from msh.store.sending.polling import Places
 from msh.transport.job import Job
 from partners.models import Agreement, Partner
 from partners.setup import apply
@@ -40,6 +45,22 @@ SILENT = AttemptResult(
 REFUSED = AttemptResult(AttemptOutcome.REFUSED, status=400, detail="Bad Request")
 BUSY = AttemptResult(AttemptOutcome.FAILED, status=500, detail="Internal Server Error")
 _names = count(1)
+
+
+def round_of(
+    carrying: Carrying, ended: Sequence[Ended], named: Iterable[int], *, everything: bool
+) -> tuple[Flights, list[Job]]:
+    """What the sending loop does with flights in one transaction, which the caller writes."""
+    budget = SendBudget(carrying)
+    flights = lock_flights(
+        [(one.copy.partner_id, one.copy.key) for one in ended],
+        named,
+        Places(4, carrying.free_in_all(), (), budget.for_large),
+        longest_attempt=flight_kind.longest_attempt(),
+        everything=everything,
+    )
+    flight_kind.record(flights, [one for one in ended if not one.is_of(flights.missed)])
+    return flights, flight_kind.claim(flights, budget)
 
 
 @dataclass
@@ -60,17 +81,17 @@ class Sky:
         `everything` it was woken up for this partner."""
         named = () if everything else (self.partner.pk,)
         with transaction.atomic():
-            flights, jobs = flight_round.round_of(carrying, (), named, everything=everything)
+            flights, jobs = round_of(carrying, (), named, everything=everything)
             flights.write()
         return jobs
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
         """The job's attempt ended like this; there is no place for another."""
-        self.record(ended_with(Finished(job, result)))
+        self.record(ended_with(Ended(job.key, result)))
 
     def record(self, ended: Ended) -> None:
         with transaction.atomic():
-            flights, _ = flight_round.round_of(Carrying(left=0), [ended], (), everything=False)
+            flights, _ = round_of(Carrying(left=0), [ended], (), everything=False)
             flights.write()
 
     def answer(

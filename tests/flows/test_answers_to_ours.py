@@ -6,10 +6,10 @@ import pytest
 from msh.flows.receiving import ebms2
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.http_answer import answer_of_best_effort, ended_with
+from msh.flows.sending.kinds import Ended
 from msh.models import History, InboundMessage, Incident, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.peer.ebms2 import (
     NEXT_MSH,
@@ -59,15 +59,14 @@ def answer(sky: Sky, job: Job, out: Outgoing, status: int = 200) -> None:
 
 def end(sky: Sky, job: Job, entity: tuple[str, bytes], status: int = 200) -> None:
     outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
-    finished = Finished(
-        job, AttemptResult(outcome, status=status, detail=f"{status}", answer=entity)
-    )
-    beside = answer_of_best_effort(finished)
+    result = AttemptResult(outcome, status=status, detail=f"{status}", answer=entity)
+    ended = Ended(job.key, result)
+    beside = answer_of_best_effort(ended)
     if beside is None:
-        sky.record(ended_with(finished))
+        sky.record(ended_with(ended))
         return
     sky.record(ended_with(beside))
-    byhand.end(job, finished.outcome)
+    byhand.end(job, result)
 
 
 def flying(sky: Sky, count: int) -> list[OutboundMessage]:

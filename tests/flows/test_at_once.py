@@ -12,8 +12,8 @@ from msh import wire
 from msh.faults import CrashPoint
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
+from msh.flows.sending.kinds import LaneCopy
 from msh.flows.sending.submit import submit
-from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp
 from msh.models import (
     Attempt,
@@ -201,7 +201,7 @@ def test_message_with_a_removed_credential_is_not_accepted(
 def test_an_ack_changes_nothing_if_the_lane_has_changed_since_it_was_read(world: World) -> None:
     first = next_job(world)
     world.submit()
-    assert isinstance(first.key, Copy)
+    assert isinstance(first.key, LaneCopy)
     message_id = first.key.message_id
     there = known(world.there.name)
     link = AckedLink.read(there, message_id)

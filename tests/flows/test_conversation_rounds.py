@@ -14,7 +14,6 @@ from msh.flows.names import EVERYTHING
 from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.prune import prune_all
-from msh.flows.sending import flight_round
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Flight, OutboundConversation, OutboundMessage
 from msh.store.flights import polling
@@ -23,7 +22,7 @@ from msh.store.history import Actor
 from tests.sessions import in_another_session, meet
 
 from .byhand import PLENTY, Carrying
-from .flying import REFUSED, Sky, make_sky
+from .flying import REFUSED, Sky, make_sky, round_of
 from .test_conversations_out import WRONG, begun, ids, of, orders, state_of, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,7 +87,7 @@ def test_new_messages_that_a_round_leaves_are_a_reason_for_another(
     submit(sky, "a", 2)
     for left in (1, 1, 0):  # the second round cannot know that there is no third message
         with transaction.atomic():
-            flights, _ = flight_round.round_of(PLENTY, (), [sky.partner.pk], everything=False)
+            flights, _ = round_of(PLENTY, (), [sky.partner.pk], everything=False)
             flights.write()
         assert flights.transmits == ({sky.partner.pk} if left else set())
 

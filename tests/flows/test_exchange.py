@@ -5,11 +5,10 @@ from typing import cast
 import pytest
 
 from msh.flows.operations import change_link
-from msh.flows.sending import recover, submit
-from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending import submit
+from msh.flows.sending.kinds import LaneCopy, SignalCopy
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import MessageIdReused
-from msh.flows.sending.transmit import Copy
 from msh.models import (
     Attempt,
     History,
@@ -26,15 +25,15 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
 from msh.transport.job import Job
 
-from .byhand import TRANSMITTED
+from .byhand import TRANSMITTED, end_lost_leases
 from .world import LOST, make_world
 
 pytestmark = pytest.mark.django_db
 
 
-def sent_as(job: Job) -> Copy:
+def sent_as(job: Job) -> LaneCopy:
     """Which copy the job transmits."""
-    return cast("Copy", job.key)
+    return cast("LaneCopy", job.key)
 
 
 def test_messages_arrive_in_the_order_of_their_submits() -> None:
@@ -230,7 +229,7 @@ def test_best_effort_message_of_a_lost_worker_fails() -> None:
     world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
-    recover.end_lost_leases()
+    end_lost_leases()
 
     message.refresh_from_db()
     assert message.state == "failed"

@@ -6,7 +6,6 @@ import pytest
 from django.db import connection, transaction
 
 from msh.flows.operations import change_flight
-from msh.flows.sending import flight_round
 from msh.models import OutboundMessage
 from msh.store.engine import Call
 from msh.store.flights import conversation_sql, flight_sql, gate_sql
@@ -16,7 +15,7 @@ from tests.sql import analyze
 
 from .byhand import PLENTY, Carrying
 from .costs import cost_of, multiply, statements_of
-from .flying import Sky, make_sky
+from .flying import Sky, make_sky, round_of
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +35,7 @@ GROWTH = 200
 
 def searches_of_a_round() -> list[Call[Any]]:
     def act() -> None:
-        flight_round.round_of(PLENTY, (), (), everything=True)
+        round_of(PLENTY, (), (), everything=True)
         transaction.set_rollback(True)
 
     return [call for call in statements_of(act) if call.statement in SEARCHES]

@@ -1,7 +1,7 @@
 """Rounds of the sending loop with flights: wake-ups, polls, errors that stop only one message."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,15 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
-from msh.flows.sending import flight_round, fly, sending_loop
+from msh.flows.sending import flights as flight_kind
+from msh.flows.sending import sending_loop
 from msh.flows.sending.gathering import Served
+from msh.flows.sending.kinds import Ended, FlightCopy
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Flight, InboundLink, InboundMessage, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.flights import polling as flight_polling
 from msh.store.flights.flights import Flights
 from msh.store.sending import polling as lane_polling
 from msh.transport.carrier import Finished
@@ -117,7 +120,7 @@ def test_one_message_that_raises_an_error_stops_only_itself(
     loop.round(EVERYTHING)
 
     (job,) = carrier_of(loop).take()
-    assert isinstance(job.key, fly.FlightCopy)
+    assert isinstance(job.key, FlightCopy)
     assert job.key.message_id == good.message_id
     assert sky.state(bad) == "held"
     assert sky.incidents() == ["processing_failed"]
@@ -162,9 +165,9 @@ def test_an_outcome_is_counted_once_though_the_next_one_finds_no_database(
     loop.round(EVERYTHING)
     for job in carrier_of(loop).take():
         loop.take(Finished(job, SILENT))
-    record, calls = fly.record, 0
+    record, calls = flight_kind.record, 0
 
-    def lost_at_the_second(flights: Flights, ended: Iterable[fly.Ended]) -> None:
+    def lost_at_the_second(flights: Flights, ended: Sequence[Ended]) -> None:
         nonlocal calls
         calls += 1
         if calls == 2:
@@ -175,8 +178,8 @@ def test_an_outcome_is_counted_once_though_the_next_one_finds_no_database(
         raise OperationalError from LockNotAvailable()
 
     with monkeypatch.context() as patch:
-        patch.setattr(fly, "record", lost_at_the_second)
-        patch.setattr(flight_round, "round_of", locked)
+        patch.setattr(flight_kind, "record", lost_at_the_second)
+        patch.setattr(flight_polling, "lock_flights", locked)
         with pytest.raises(OperationalError):
             loop.round(NOTHING)
     loop.round(NOTHING)

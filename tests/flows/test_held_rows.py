@@ -141,7 +141,7 @@ def test_a_link_that_somebody_holds_keeps_no_other_waiting(loop: SendingLoop, po
     release_all(loop)
     loop.round(NOTHING)
     assert outcome_of(held) == "failed"
-    assert not loop._unrecorded
+    assert not loop._outcomes
 
 
 def test_outcomes_beside_it_are_recorded(loop: SendingLoop) -> None:

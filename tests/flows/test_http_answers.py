@@ -6,9 +6,9 @@ import pytest
 from django.conf import settings
 
 from msh.flows.sending.http_answer import ended_with
+from msh.flows.sending.kinds import Ended
 from msh.models import History, InboundMessage, OutboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from partners.models import Agreement
 from tests.peer.ebms2 import (
@@ -40,7 +40,7 @@ def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -
     """The attempt ended with this answer; what of it is recorded."""
     outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
     result = AttemptResult(outcome, status=status, detail=f"{status}", answer=answer)
-    ended = ended_with(Finished(job, result))
+    ended = ended_with(Ended(job.key, result))
     sky.record(ended)
     assert ended.result.answer is None
     return ended.result
@@ -184,7 +184,8 @@ def test_an_answer_is_taken_by_the_round_that_records_its_attempt(sky: Sky) -> N
     sent = sky.submit()
     (job,) = sky.poll()
     answer = of(sky, acknowledgment(sent.message_id))
-    ended_with(Finished(job, AttemptResult(AttemptOutcome.TRANSMITTED, status=200, answer=answer)))
+    result = AttemptResult(AttemptOutcome.TRANSMITTED, status=200, answer=answer)
+    ended_with(Ended(job.key, result))
     assert sky.state(sent) == "waiting"
     answered(sky, job, answer)
     assert (sky.state(sent), OutboundMessage.objects.get().duplicate_acks) == ("acknowledged", 0)

@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.sending.transmit import Copy
+from msh.flows.sending.kinds import LaneCopy
 from msh.models import (
     Attempt,
     History,
@@ -106,7 +106,7 @@ def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
     OutboundLink.objects.update(suspended_since=timezone.now())
     before = world.link
     key = job.key
-    assert isinstance(key, Copy)
+    assert isinstance(key, LaneCopy)
 
     isolate(world, (key.key, key.attempt, TRANSMITTED))
 

@@ -8,7 +8,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.flows.sending import sending_loop
+from msh.flows.sending import lanes
+from msh.flows.sending.kinds import Ended
 from msh.models import Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
@@ -154,7 +155,7 @@ def test_outcome_is_written_before_that_of_an_earlier_copy() -> None:
 
     with transaction.atomic():
         links = OutboundLinks.lock([world.there.pk])
-        sending_loop.record(links, [(second.key, LOST), (first.key, LOST)])
+        lanes.record(links, [Ended(second.key, LOST), Ended(first.key, LOST)])
         links.write()
 
     assert before is not None

@@ -25,8 +25,8 @@ from msh.flows.operations.cancel import cancel
 from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
-from msh.flows.sending import flight_round
 from msh.flows.sending.http_answer import ended_with
+from msh.flows.sending.kinds import Ended
 from msh.models import (
     Consumer,
     ConsumerKind,
@@ -41,12 +41,11 @@ from msh.protocol.kinds import Verdict
 from msh.store.delivery.deliveries import Consumers
 from msh.store.flights.isolation import isolate_flight
 from msh.store.history import Actor
-from msh.transport.carrier import Finished
 from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
 from tests.flows.byhand import PLENTY, Carrying
-from tests.flows.flying import SILENT, Sky, make_sky
+from tests.flows.flying import SILENT, Sky, make_sky, round_of
 from tests.flows.world import make_world
 from tests.sql import Calls, Execute, wrap_execute
 from tests.waiting import wait_until
@@ -313,9 +312,9 @@ def test_conversations_cross_rounds_operators_and_isolation() -> None:
 
 
 def _round(sky: Sky, job: Job) -> None:
-    ended = [ended_with(Finished(job, SILENT))]
+    ended = [ended_with(Ended(job.key, SILENT))]
     with transaction.atomic():
-        flights, _ = flight_round.round_of(PLENTY, ended, (), everything=True)
+        flights, _ = round_of(PLENTY, ended, (), everything=True)
         flights.write()
 
 

@@ -8,7 +8,6 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.sending import recover
 from msh.models import History, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
@@ -17,6 +16,7 @@ from msh.store.sending.best_effort import BestEffortResult
 from msh.store.sending.isolation import isolate_best_effort
 from tests.sessions import in_another_session, meet
 
+from .byhand import end_lost_leases
 from .costs import multiply
 from .world import World, make_world
 
@@ -120,7 +120,7 @@ def test_an_outcome_that_comes_while_the_lease_is_ended_changes_nothing() -> Non
     (job,) = world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
 
-    meet(recover.end_lost_leases, lambda: world.end(job))
+    meet(end_lost_leases, lambda: world.end(job))
 
     message.refresh_from_db()
     assert message.state == "failed"

@@ -110,7 +110,7 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
     OutboundLink.objects.update(due=timezone.now() + timedelta(hours=hours))
 
     with transaction.atomic():
-        assert list(polling.lock_work((), polling.Places(4, 256)).links) == []
+        assert list(polling.lock_work((), polling.Places(4, 256))) == []
     make_far_work_due()
 
     assert (byhand.poll() == []) is agreed

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh import wire
-from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending.kinds import Ended, SignalCopy
 from msh.models import History, InboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import QueueError
@@ -224,7 +224,7 @@ def test_those_that_are_transmitted_together_are_recorded_by_one_statement() -> 
     refusal = AttemptResult(AttemptOutcome.REFUSED, status=403, detail="403 Forbidden")
     ended = [(refused, refusal), *((job, TRANSMITTED) for job in others)]
 
-    calls = statements_of(lambda: byhand.end_all(ended))
+    calls = statements_of(lambda: byhand.end_all([Ended(job.key, result) for job, result in ended]))
 
     assert [call.statement for call in calls].count(signals.FIRST_TRANSMITTED) == 1
     for job, result in ended:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from msh.flows import worker_loop
-from msh.flows.sending import transmit
+from msh.flows.sending import best_effort
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Attempt
@@ -34,7 +34,7 @@ SILENT = 40
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each POST that gets no connection would hold its place for longer than this test waits."""
     monkeypatch.setattr(worker_loop, "Carrier", partial(Carrier, at_once=AT_ONCE))
-    monkeypatch.setattr(transmit, "GRACE", 300.0)
+    monkeypatch.setattr(best_effort, "GRACE", 300.0)
     monkeypatch.setattr(carrier, "SLOW_AFTER", 0.3, raising=False)
 
 

@@ -18,7 +18,6 @@ from msh.flows.names import Names
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
-from msh.flows.sending import recover
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.effects import QueueError
@@ -34,7 +33,7 @@ from tests.sql import Calls, Execute, wrap_execute
 from tests.waiting import wait_until
 
 from . import byhand
-from .byhand import Carrying
+from .byhand import Carrying, end_lost_leases
 from .recovering import ANN
 from .test_isolation import Scripted
 from .world import LOST, World, make_world
@@ -138,8 +137,8 @@ def test_a_lost_lease_is_ended_by_one_worker() -> None:
     OutboundMessage.objects.update(due=message.submitted_at)
 
     with transaction.atomic():
-        recover.end_lost_leases()
-        in_another_session(recover.end_lost_leases)
+        end_lost_leases()
+        in_another_session(end_lost_leases)
 
     message.refresh_from_db()
     assert message.state == "failed"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msh.flows.operations import change_link
-from msh.flows.sending.acknowledge import SignalCopy
+from msh.flows.sending.kinds import SignalCopy
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult

@@ -4,8 +4,8 @@ import pytest
 from django.db import Error, InternalError, OperationalError, connection
 from psycopg import errors
 
-from msh.flows.sending import isolation
-from msh.flows.sending.isolation import Unit
+from msh.flows.sending import one_by_one
+from msh.flows.sending.kinds import Unit
 from msh.models import OutboundLink
 from msh.protocol.lane import LaneState
 from msh.store import capacity
@@ -49,18 +49,18 @@ def test_a_process_that_stood_still_in_a_unit_suspends_nobody() -> None:
     world.submit()
     partner_id = world.there.pk
 
-    def stand_still() -> tuple[OutboundLinks, list[object]]:
+    def stand_still() -> OutboundLinks:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10ms'")
             cursor.execute("SELECT pg_backend_pid()")
             (session,) = cursor.fetchone()
             wait_until(lambda: not is_there(session))
             cursor.execute("SELECT 1")
-        return OutboundLinks.lock([partner_id]), []
+        return OutboundLinks.lock([partner_id])
 
-    unit = Unit("it", stand_still, lambda why: isolate_link(partner_id, why, ()))  # type: ignore[arg-type]
+    unit = Unit("it", stand_still, lambda why: isolate_link(partner_id, why, ()))
     with pytest.raises(Error) as failure:
-        isolation.do(unit)
+        one_by_one.do(unit, lambda _: None)
     connection.close()
 
     assert capacity.is_gone(failure.value)

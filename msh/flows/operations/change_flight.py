@@ -10,7 +10,7 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations.guard import allowed
-from msh.flows.wake_up import wake_up_for_flights
+from msh.flows.wake_up import wake_up_for
 from msh.models import Direction, OutboundLink, OutboundMessage, place_of
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
@@ -60,7 +60,7 @@ class FlightChange:
                     f" {_why_not(flights.flight(key), flights.now)}."
                 ) from None
             flights.write()
-            transaction.on_commit(lambda: wake_up_for_flights(flights))
+            transaction.on_commit(lambda: wake_up_for(flights))
         return Done(shown_state(flight), self.done)
 
 
@@ -108,7 +108,7 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
         unknown = verdict is Verdict.UNKNOWN
         with allowed(_unknown(message, before), actor) if unknown else nullcontext():
             flights.write()
-        transaction.on_commit(lambda: wake_up_for_flights(flights))
+        transaction.on_commit(lambda: wake_up_for(flights))
 
 
 def _unknown(message: OutboundMessage, state: str) -> Proposal:

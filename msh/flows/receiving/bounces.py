@@ -7,7 +7,7 @@ from contextlib import suppress
 from django.db import transaction
 
 from msh.allowance import Limited
-from msh.flows.wake_up import wake_up_for, wake_up_for_flights
+from msh.flows.wake_up import wake_up_for
 from msh.models import InboundMessage
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import AttemptRefused
@@ -63,7 +63,7 @@ def _is_flight(partner: Partner, about: str, report: DeliveryReport) -> bool:
         if report.refuses and flight.attempt:
             flights.step(key, AttemptRefused(about, flight.attempt, report.words))
         flights.write(last=True)
-    wake_up_for_flights(flights)
+    wake_up_for(flights)
     return True
 
 

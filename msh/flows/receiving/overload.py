@@ -10,8 +10,8 @@ from functools import cache
 from queue import SimpleQueue
 
 from msh import wire
-from msh.flows.sending.acknowledge import header_of, http_deadline
 from msh.flows.sending.copies import UNSENDABLE, To, job_of
+from msh.flows.sending.signals import header_of, http_deadline
 from msh.models import SignalKind
 from msh.protocol.admission import store_short
 from msh.protocol.message import Field, Header

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from msh.flows.wake_up import wake_up_for_flights
+from msh.flows.wake_up import wake_up_for
 from msh.protocol.ebms.message import AnswerTo, reports_of
 from msh.protocol.ebms.vocabulary import Kind
 from msh.protocol.flight.answers import events_of, text_of
@@ -42,7 +42,7 @@ def take_answer(
         elif not (errors and best_effort.add_errors(flights, *about, errors)):
             return False
         flights.write(last=True)
-    wake_up_for_flights(flights)
+    wake_up_for(flights)
     return True
 
 
@@ -66,4 +66,4 @@ def hear(partner_id: int) -> None:
             return
         flights.step_gate(partner_id, PartnerHeard())
         flights.write(last=True)
-    wake_up_for_flights(flights)
+    wake_up_for(flights)

@@ -10,6 +10,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from django.db import DatabaseError
 
 from msh import wire
+from msh.protocol.attempt import (
+    AttemptOutcome,
+    AttemptResult,
+    asks_to_wait,
+    is_unreachable,
+)
+from msh.protocol.events import AttemptFailed, AttemptRefused, AttemptTransmitted
 from msh.store.sending.isolation import describe, one_line
 from msh.transport.job import COPY_CRASH_POINTS, CrashPoints, Job
 from msh.transport.registry import transmits_lines_only
@@ -165,3 +172,27 @@ def stored_body(row: Message) -> bytes:
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body
+
+
+def event_of(
+    message_id: str, attempt: int, result: AttemptResult
+) -> AttemptTransmitted | AttemptFailed | AttemptRefused:
+    """How an attempt ended, for a lane or a flight."""
+    status = result.status
+    match result.outcome:
+        case AttemptOutcome.TRANSMITTED:
+            return AttemptTransmitted(message_id, attempt)
+        case AttemptOutcome.REFUSED:
+            code = result.code or ("" if status is None else str(status))
+            return AttemptRefused(message_id, attempt, result.detail, code, result.reason)
+    return AttemptFailed(
+        message_id,
+        attempt,
+        result.detail,
+        result.retry_after,
+        doubted=result.outcome is AttemptOutcome.DOUBTED,
+        unreachable=is_unreachable(status, result.retry_after),
+        asked_to_wait=asks_to_wait(status, result.retry_after),
+        nothing_sent=not result.body_sent,
+        reason=result.reason,
+    )

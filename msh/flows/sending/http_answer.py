@@ -4,11 +4,10 @@ Errors, a message of a business (EB-067, EB-069 to EB-072)."""
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import cast
 
 from msh.flows.sending.answered import take_answers
-from msh.flows.sending.fly import OF_BEST_EFFORT, AnswerEvent, Ended, FlightCopy
-from msh.flows.sending.transmit import Copy
+from msh.flows.sending.flights import OF_BEST_EFFORT
+from msh.flows.sending.kinds import Answer, BestEffortCopy, Ended, FlightCopy
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, not_read, shortened
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
@@ -33,7 +32,6 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.sending.agreements import is_retryable
 from msh.store.sending.isolation import describe
-from msh.transport.carrier import Finished
 from msh.wire.ebms2.envelope import parse_answer
 from msh.wire.text import prose
 from partners.models import Partner
@@ -51,7 +49,7 @@ class _NotTakenError(Exception):
     """Why an answer counts for nothing, but for the `events` beside it: an operator may want to
     know it."""
 
-    def __init__(self, why: str, events: tuple[AnswerEvent, ...] = ()) -> None:
+    def __init__(self, why: str, events: tuple[Answer, ...] = ()) -> None:
         super().__init__(why)
         self.events = events
 
@@ -60,27 +58,27 @@ class _RefusedError(_NotTakenError):
     """It is about this message: an operator has to know it."""
 
 
-def answer_of_best_effort(one: Finished) -> Finished | None:
+def answer_of_best_effort(one: Ended) -> Ended | None:
     """The answer to a BestEffort message, as one that `ended_with` reads. How its attempt ended is
     recorded without it."""
-    copy = one.job.key
-    if not (isinstance(copy, Copy) and copy.agreement_id and one.outcome.answer):
+    copy = one.copy
+    if not (isinstance(copy, BestEffortCopy) and copy.agreement_id and one.result.answer):
         return None
     about = (copy.key, copy.message_id, copy.partner_id, copy.agreement_id)
-    return one._replace(job=replace(one.job, key=FlightCopy(*about, OF_BEST_EFFORT)))
+    return Ended(FlightCopy(*about, OF_BEST_EFFORT), one.result)
 
 
-def ended_with(one: Finished) -> Ended:
-    """How the attempt of a copy ended, with what its answer says: of that nothing is written here,
-    except that a message of a business is taken. A Fault decides over the status.
+def ended_with(one: Ended) -> Ended:
+    """The outcome with what the answer of the partner says, if that is not read yet: of it nothing
+    is written here, except that a message of a business is taken. A Fault decides over the status.
 
     Raises NotNowError if that message cannot be stored now, as while its link is locked; else only
     what says that the database is gone.
     """
-    copy, result = cast("FlightCopy", one.job.key), one.outcome
-    bare = replace(result, answer=None)
+    copy, result = one.copy, one.result
     if result.answer is None:
-        return Ended(copy, bare)
+        return one
+    bare = replace(result, answer=None)
     try:
         return _read(copy, bare, *result.answer)
     except _NotTakenError as why:
@@ -139,7 +137,7 @@ def _with_fault(copy: FlightCopy, result: AttemptResult, fault: SoapFault) -> At
     return replace(result, outcome=outcome, detail=shortened(said), code=code, reason=reason)
 
 
-def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[AnswerEvent, ...]:
+def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[Answer, ...]:
     """The one attempt of a BestEffort message is recorded without the Fault."""
     if copy.attempt != OF_BEST_EFFORT:
         return ()
@@ -147,7 +145,7 @@ def _of_fault(copy: FlightCopy, result: AttemptResult) -> tuple[AnswerEvent, ...
     return (ErrorReceived(copy.message_id, report),)
 
 
-def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
+def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[Answer, ...]:
     """A signal counts if it is about this message and of its agreement (EB-070)."""
     message = received.message
     if message.header.kind is Kind.BUSINESS:
@@ -161,7 +159,7 @@ def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, .
     return _events_of(copy, message.answers)
 
 
-def _events_of(copy: FlightCopy, answers: Iterable[AnswerTo]) -> tuple[AnswerEvent, ...]:
+def _events_of(copy: FlightCopy, answers: Iterable[AnswerTo]) -> tuple[Answer, ...]:
     for one in answers:
         if one.message_id == copy.message_id:
             reports = reports_of(one.errors)
@@ -178,7 +176,7 @@ def _found(copy: FlightCopy, received: ReceivedMessage) -> Attribution:
     return found
 
 
-def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[AnswerEvent, ...]:
+def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[Answer, ...]:
     """As one that comes by a POST of its own, and answered by one, with SyncReply or without. What
     it says of messages of ours counts whatever becomes of it, what it says of this one by the round
     that records its attempt (EB-072, EB-088)."""

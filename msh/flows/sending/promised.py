@@ -9,19 +9,20 @@ no retry; the attempt that was promised stays open, for its copy may have been s
 import logging
 import math
 import time
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
 
 from msh.flows.names import Names, Promise
-from msh.flows.sending import transmit
-from msh.flows.sending.copies import lease, why_unsendable
-from msh.flows.sending.transmit import Copy
+from msh.flows.sending import lanes
+from msh.flows.sending.copies import why_unsendable
+from msh.flows.sending.kinds import Ended, LaneCopy
 from msh.flows.wake_up import are_resting
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.events import AttemptBegun, CopyPromised
+from msh.protocol.events import CopyPromised
 from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
@@ -33,8 +34,6 @@ from msh.transport.job import Job
 logger = logging.getLogger(__name__)
 
 LAPSED = 0.0
-COMMIT_MARGIN = 0.1
-"""Seconds: jobs that lapse sooner are not marked as begun."""
 KEPT_FROM = 0.6
 """Seconds before it lapses from which a poll writes that a copy is being sent, two polls and the
 commit margin: to write it sooner would change the link, which the process that takes the
@@ -52,7 +51,7 @@ def promise(links: OutboundLinks, partner_id: int, copy: CopyRow | None) -> Prom
     if copy is None or flying is None or flying.message_id != copy.message_id or not lane.unsent:
         return None
     try:
-        transmit.compose(links, copy, flying.sequence_number)
+        lanes.compose(links, copy, flying.sequence_number)
     except (DatabaseError, MemoryError):
         raise
     except Exception:  # noqa: BLE001  the worker finds the same, and suspends the link
@@ -70,7 +69,7 @@ class Loaded:
 
     copies: list[PromisedCopy]
     jobs: list[Job]
-    ended: list[Finished]
+    ended: list[Ended]
 
     @property
     def partners(self) -> set[int]:
@@ -84,7 +83,7 @@ def load(named: Collection[Promise]) -> Loaded:
     jobs, ended = [], []
     for row in (copies := _load(named)):
         try:
-            job = transmit.job_of_promised(row, deadlines[row.id, row.attempt], asked_at)
+            job = lanes.job_of_promised(row, deadlines[row.id, row.attempt], asked_at)
         except (DatabaseError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001  one message stops no other
@@ -111,10 +110,11 @@ def _load(named: Collection[Promise]) -> list[PromisedCopy]:
 
 
 class UnderWay:
-    """Copies that this worker sends, of which no row says so yet."""
+    """What this worker sends though no poll has claimed it: promised copies, and signals that were
+    claimed with their message. Others may claim it after a second, unless it is kept before."""
 
     def __init__(self) -> None:
-        self._jobs: dict[object, Job] = {}
+        self._jobs: dict[Any, Job] = {}
 
     def add(self, jobs: Iterable[Job]) -> None:
         self._jobs.update((job.key, job) for job in jobs)
@@ -125,110 +125,82 @@ class UnderWay:
         lapse = event.job.lapse
         return event.result is None and lapse is not None and lapse.at != math.inf
 
-    def without(self, named: Collection[Promise], ended: Iterable[Finished]) -> frozenset[Promise]:
+    def without(self, named: Collection[Promise], ended: Iterable[Ended]) -> frozenset[Promise]:
         """The promises of `named` that are neither under way nor among what has `ended` and is not
         recorded: a name may come twice."""
-        keys = (*self._jobs, *(one.job.key for one in ended))
-        own = {(copy.key, copy.attempt) for copy in keys if isinstance(copy, Copy)}
+        copies = (*self._jobs, *(one.copy for one in ended))
+        own = {(copy.key, copy.attempt) for copy in copies if isinstance(copy, LaneCopy)}
         return frozenset(one for one in named if (one.key, one.attempt) not in own)
 
-    def all(self) -> list[Job]:
-        return list(self._jobs.values())
+    def copies(self) -> list[Job]:
+        return [job for job in self._jobs.values() if job.lapse is not None]
 
-    def among(self, partners: Collection[int], jobs: Iterable[Job]) -> list[Job]:
-        """`jobs`, and those to these partners."""
-        those = {id(job): job for job in self._jobs.values() if job.partner_id in partners}
-        return list((those | {id(job): job for job in jobs}).values())
+    def links(self, names: Names, *, is_stopping: bool) -> set[int]:
+        """Partners with copies that a round for these names has to keep, whatever it finds; a
+        worker that is stopping keeps all."""
+        lapsing = math.inf if is_stopping else time.monotonic() + KEPT_FROM
+        everything = names.all or is_stopping
+        return {
+            job.partner_id
+            for job in self._jobs.values()
+            if job.lapse is not None
+            and (job.partner_id in names.links or (everything and job.lapse.at < lapsing))
+        }
 
-    def of(self, names: Names) -> list[Job]:
-        """The jobs that a poll for these names has to write as begun, whatever it finds."""
-        soon = time.monotonic() + KEPT_FROM
+    def of(self, links: Container[int], *, polls: bool) -> list[Job]:
+        """The copies of these links, and for a poll all signals."""
         return [
             job
             for job in self._jobs.values()
-            if job.partner_id in names.links
-            or (names.all and (job.lapse is None or job.lapse.at < soon))
+            if (polls if job.lapse is None else job.partner_id in links)
         ]
 
     def end(self, jobs: Iterable[Job], kept: Collection[Job]) -> None:
-        """A commit says that this worker sends those that are `kept`. The others are not its own
-        any more: what has not begun yet does not begin."""
+        """A commit says that this worker sends those that are `kept`. The other copies are not its
+        own any more: what has not begun yet does not begin."""
         for job in jobs:
             self._jobs.pop(job.key, None)
             if job.lapse is not None:
                 job.lapse.at = math.inf if job in kept else LAPSED
 
 
-def keep(links: OutboundLinks, jobs: Iterable[Job]) -> list[Job]:
-    """Write with `links` that these are being sent: from then on their deadline counts. Those that
-    others have claimed, that are not to be sent any more, or that have lapsed unbegun are not among
-    what is returned."""
-    kept = []
-    for job in jobs:
-        copy = job.key
-        if not isinstance(copy, Copy) or copy.attempt is None or copy.partner_id not in links:
-            continue
-        lane = links.lane(copy.partner_id)
-        flying = lane.in_flight
-        held = flying and (flying.message_id, flying.attempt) == (copy.message_id, copy.attempt)
-        if held and lane.promised and _goes_out(job):
-            begun = AttemptBegun(copy.message_id, copy.attempt, lease(job.deadline))
-            links.step(copy.partner_id, begun)
-            kept.append(job)
-    return kept
-
-
-def _goes_out(job: Job) -> bool:
-    begun = job.lapse is not None and job.lapse.begun
-    return begun or not job.is_late(time.monotonic() + COMMIT_MARGIN)
-
-
-def settled_by(copies: Iterable[PromisedCopy], finished: Iterable[Finished]) -> list[Finished]:
-    """POSTs that have `finished` with a 2xx and carried messages before these copies. Such a
-    message is complete: the 2xx changes nothing but the attempt."""
+def settled_by(copies: Iterable[PromisedCopy], ended: Iterable[Ended]) -> list[Ended]:
+    """POSTs that have `ended` with a 2xx and carried messages before these copies. Such a message
+    is complete: the 2xx changes nothing but the attempt."""
     following = {one.partner_id: one.id for one in copies}
     return [
         one
-        for one in finished
-        if isinstance(copy := one.job.key, Copy)
-        and copy.attempt is not None
+        for one in ended
+        if type(copy := one.copy) is LaneCopy
         and following.get(copy.partner_id, copy.key) != copy.key
-        and one.outcome.outcome is AttemptOutcome.TRANSMITTED
+        and one.result.outcome is AttemptOutcome.TRANSMITTED
     ]
 
 
-def record(settled: list[Finished]) -> list[Finished]:
-    """Write how they ended, which changes nothing else. Returns what has to be recorded by itself,
-    because one of them cannot be written."""
+def with_copy(one: Ended, kind: type[LaneCopy]) -> Ended:
+    """The outcome with its copy as one that is settled, or is not."""
+    return replace(one, copy=kind(*astuple(one.copy)))
+
+
+def record(settled: list[Ended]) -> bool:
+    """Write how these ended, which changes nothing else. False if one of them cannot be written."""
+    ended = [
+        EndedAttempt(one.copy.key, one.copy.attempt, by.status, by.detail, by.reason)
+        for one in settled
+        for by in [one.result]
+    ]
     try:
-        polling.end_attempts([ended for one in settled if (ended := _ended_attempt(one))])
+        polling.end_attempts(ended)
     except Exception as error:
         if capacity.is_gone(error):
             raise
         logger.warning("the ends of attempts are recorded one by one: %s", describe(error))
-        return settled
-    return []
+        return False
+    return True
 
 
-def _ended_attempt(finished: Finished) -> EndedAttempt | None:
-    copy, result = finished.job.key, finished.outcome
-    if not isinstance(copy, Copy) or copy.attempt is None:
-        return None
-    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail, result.reason)
-
-
-def _unsendable(row: PromisedCopy, why: str) -> Finished:
+def _unsendable(row: PromisedCopy, why: str) -> Ended:
     """The outcome of a copy that this worker cannot send: another one that was given the same name
     may have sent it."""
-    key = Copy(row.id, row.message_id, row.partner_id, row.attempt)
-    job = Job(
-        key=key,
-        partner_id=row.partner_id,
-        url="",
-        content_type="",
-        body=b"",
-        authorization="",
-        deadline=0.0,
-        not_after=0.0,
-    )
-    return Finished(job, AttemptResult(AttemptOutcome.REFUSED, detail=why))
+    copy = LaneCopy(row.id, row.message_id, row.partner_id, row.attempt)
+    return Ended(copy, AttemptResult(AttemptOutcome.REFUSED, detail=why))

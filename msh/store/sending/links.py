@@ -91,7 +91,7 @@ class OutboundLinks(UnitOfWork):
         if message.forwards_id:
             locked.forwards[message.message_id] = message.forwards_id
 
-    def __contains__(self, partner_id: int) -> bool:
+    def __contains__(self, partner_id: object) -> bool:
         return partner_id in self._locked
 
     def __iter__(self) -> Iterator[int]:

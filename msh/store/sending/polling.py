@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from msh.protocol.lane import LaneState
-from msh.store.clock import CLOCK
+from msh.store.clock import CLOCK, read_clock
 from msh.store.engine import USE_INDEX_ORDER, Call, Key, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
+from msh.transport.job import Job
 from msh.transport.places import Room
 
 from . import best_effort_sql, link_sql, message_sql, signals
+from .best_effort import BestEffortResult, lock_lost
 from .best_effort_sql import WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
@@ -25,24 +27,6 @@ ONE_MORE = 1
 there is more to be sent when a POST has ended."""
 
 _TIMED = (LaneState.WAITING, LaneState.TRANSIENT)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Locked in this transaction. `due` are the partners whose link's wait is over."""
-
-    links: OutboundLinks
-    due: set[int]
-    missed: Collection[int] = ()
-    """Partners whose link was asked for, and is locked by others."""
-    best_effort: list[WaitingMessage] = field(default_factory=list)
-    signals: list[PendingSignal] = field(default_factory=list)
-    copies: list[CopyRow] = field(default_factory=list)
-    """Of messages that are likely to be sent, read with the links."""
-    has_flights: bool = False
-    """Whether there are flights, which are polled for by themselves."""
-    left: bool = False
-    """Something is due to a partner that has no free place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +56,36 @@ class Places:
         return [replace(room, places=min(room.places, self.limit)) for room in rooms]
 
 
-def lock_work(ended: Iterable[int], places: Places) -> Work:
+@dataclass(slots=True)
+class Work(OutboundLinks):
+    """Links, BestEffort messages and signals that a transaction has locked, and what it has to do
+    with them. `places`: those of the poll, if it was one."""
+
+    due: set[int] = field(default_factory=set)
+    """Partners whose link's wait is over."""
+    missed: Collection[int] = ()
+    """Partners whose link was asked for, and is locked by others."""
+    best_effort: list[WaitingMessage] = field(default_factory=list)
+    lost: list[BestEffortResult] = field(default_factory=list)
+    """BestEffort messages whose worker was lost."""
+    signals: list[PendingSignal] = field(default_factory=list)
+    copies: list[CopyRow] = field(default_factory=list)
+    """Of messages that are likely to be sent, read with the links."""
+    under_way: list[Job] = field(default_factory=list)
+    """What this worker sends by promises, and signals that are claimed for a second only."""
+    kept: list[Job] = field(default_factory=list)
+    """The copies under way that are still its own."""
+    has_flights: bool = False
+    """Whether there are flights, which are polled for by themselves."""
+    left: bool = False
+    """Something is due to a partner that has no free place."""
+    places: Places | None = None
+
+
+def lock_work(ended: Iterable[int], places: Places, *, lost: bool = False) -> Work:
     """Links that are due or idle with a queue, beside those of the `ended` partners; BestEffort
-    messages and pending signals. Of each no more than there are `places`. What others hold is
-    passed over.
+    messages, with `lost` also those whose worker was lost; and pending signals. Of each no more
+    than there are `places`. What others hold is passed over.
     """
     asked = list(ended)
     links_due, waiting = _lock_links(places), _lock_best_effort(places)
@@ -94,29 +104,27 @@ def lock_work(ended: Iterable[int], places: Places) -> Work:
     signals_from = len(links_due) + len(waiting)
     signals_end = signals_from + len(signals_due)
     due = {row.partner_id for rows in timed for row in rows}
-    others = due.union(row.partner_id for row in idle)
-    links, missed = _load_locked(free, asked, others)
-    links.now = max(links.now, clock.now)
-    return Work(
-        links,
-        due - set(asked),  # how their POST ended comes first
-        missed,
-        best_effort=list(chain(*found[len(links_due) : signals_from])),
-        signals=list(chain(*found[signals_from:signals_end])),
-        has_flights=clock.has_flights,
-        left=any(found[signals_end:]),
-    )
+    work = _load_locked(free, asked, due.union(row.partner_id for row in idle))
+    work.now = max(work.now, clock.now)
+    work.due = due - set(asked)  # how their POST ended comes first
+    work.best_effort = list(chain(*found[len(links_due) : signals_from]))
+    work.lost = lock_lost(AT_ONCE) if lost else []
+    work.signals = list(chain(*found[signals_from:signals_end]))
+    work.has_flights = clock.has_flights
+    work.left = any(found[signals_end:])
+    work.places = places
+    return work
 
 
-def _load_locked(
-    free: Collection[int], asked: Collection[int], others: Collection[int]
-) -> tuple[OutboundLinks, set[int]]:
+def _load_locked(free: Collection[int], asked: Collection[int], others: Collection[int]) -> Work:
     """The links of `others`, which are locked, and of the `asked` those with a `free` id."""
     if not (asked or others):
-        return OutboundLinks.of(()), set()
+        return Work()
     (rows,) = run(link_sql.LOAD(partner_ids=list({*asked, *others})))
     missed = {row.partner_id for row in rows if row.id not in free} - set(others)
-    return OutboundLinks.of(row for row in rows if row.partner_id not in missed), missed
+    work = Work.of(row for row in rows if row.partner_id not in missed)
+    work.missed = missed
+    return work
 
 
 def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
@@ -125,7 +133,7 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
     asked, wanted = list(ended), list(named)
     both = list({*asked, *wanted})
     if not both:
-        return Work(OutboundLinks.none(), set())
+        return Work.none()
     copies_of = [message_sql.LOAD_NEXT_COPIES(partner_ids=wanted, large=LARGE)] if wanted else []
     free, rows, *copies = run(
         link_sql.LOCK_FREE(partner_ids=both),
@@ -134,19 +142,21 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
     )
     ids = {row.id for row in free}
     # Without a link there is no clock that was read with it.
-    links = OutboundLinks.of(row for row in rows if row.id in ids) if ids else OutboundLinks.none()
-    missed = {row.partner_id for row in rows if row.id not in ids and row.partner_id in asked}
-    lanes = {one: links.lane(one) for one in links if one not in asked}
-    due = {one for one, lane in lanes.items() if lane.state in _TIMED and lane.is_due(links.now)}
-    return Work(links, due, missed, copies=copies[0] if copies else [])
+    work = Work.of(row for row in rows if row.id in ids) if ids else Work.none()
+    work.missed = {row.partner_id for row in rows if row.id not in ids and row.partner_id in asked}
+    lanes = {one: work.lane(one) for one in work if one not in asked}
+    work.due = {
+        one for one, lane in lanes.items() if lane.state in _TIMED and lane.is_due(work.now)
+    }
+    work.copies = copies[0] if copies else []
+    return work
 
 
 def load_claimed(keys: Collection[int]) -> Work:
     """Read those of these signals that were claimed with their message and that no sweep has taken
     over. Nothing is locked."""
     (rows,) = run(signals.READ_CLAIMED(keys=list(keys)))
-    links = OutboundLinks(rows[0].now) if rows else OutboundLinks.none()
-    return Work(links, set(), signals=rows)
+    return Work(rows[0].now, signals=rows) if rows else Work.none()
 
 
 def load_promised(
@@ -255,14 +265,19 @@ def _find_left(places: Places) -> list[Call[Key]]:
 def work_of_link(partner_id: int) -> Work:
     """Lock one link; the work has none if others hold it now."""
     work = lock_named((partner_id,), ())
-    return replace(work, due={one for one in work.links if work.links.lane(one).state in _TIMED})
+    work.due = {one for one in work if work.lane(one).state in _TIMED}
+    return work
 
 
 def work_of_best_effort(key: int) -> Work:
     rows, (clock,) = run(best_effort_sql.LOCK_ONE_WAITING(key=key), CLOCK())
-    return Work(OutboundLinks(clock.now), set(), best_effort=rows)
+    return Work(clock.now, best_effort=rows)
+
+
+def work_of_lost(one: BestEffortResult) -> Work:
+    return Work(read_clock(), lost=[one])
 
 
 def work_of_signal(key: int) -> Work:
     rows, (clock,) = run(signals.LOCK_ONE_PENDING(key=key), CLOCK())
-    return Work(OutboundLinks(clock.now), set(), signals=rows)
+    return Work(clock.now, signals=rows)

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows.names import EVERYTHING, Names
-from msh.flows.sending import acknowledge
+from msh.flows.sending import signals
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Signal
 from msh.store.sending import polling
@@ -91,7 +91,7 @@ def test_signal_that_was_transmitted_is_not_kept_claimed(
 ) -> None:
     """Nothing is written for it."""
     kept: list[object] = []
-    monkeypatch.setattr(acknowledge, "keep_claimed", lambda _, keys: kept.extend(keys))
+    monkeypatch.setattr(signals, "KEEP_CLAIMED", lambda **values: kept.append(values))
     loop.round(Names(signals=frozenset({claimed.pk})))
     (job,) = taken(loop)
     loop.take(Finished(job, byhand.TRANSMITTED))

@@ -11,8 +11,8 @@ from msh.flows import wake_up as wake_ups
 from msh.flows.errors import NotPossible
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import cancel
+from msh.flows.sending.kinds import LaneCopy
 from msh.flows.sending.sending_loop import SendingLoop
-from msh.flows.sending.transmit import Copy
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -45,7 +45,7 @@ REFUSED = AttemptResult(AttemptOutcome.FAILED, detail="connection refused", body
 def lapsed() -> list[Job]:
     """The copy that the poll of another worker claims."""
     jobs = byhand.poll(wake_ups_are_lost=True)
-    return [job for job in jobs if isinstance(job.key, Copy)]
+    return [job for job in jobs if isinstance(job.key, LaneCopy)]
 
 
 def test_lost_wake_up_costs_no_retry(promised: tuple[World, Names]) -> None:
@@ -109,7 +109,7 @@ def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
     assert (job.lapse and job.lapse.at, state_of(world)) == (0.0, SENT_BY_ANOTHER)
     assert job.is_late(time.monotonic())
     assert loop.take(Finished(job, None))
-    assert not loop._unrecorded
+    assert not loop._outcomes
 
 
 def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
@@ -123,7 +123,7 @@ def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
     loop.round(EVERYTHING)
     assert state_of(world) == PROMISED
     assert loop.take(Finished(job, None))
-    assert not loop._unrecorded
+    assert not loop._outcomes
 
 
 def test_nothing_is_promised_while_wake_ups_rest(

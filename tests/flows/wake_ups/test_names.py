@@ -102,7 +102,7 @@ def test_named_link_that_another_holds_is_neither_waited_for_nor_read() -> None:
 
     def lock() -> set[int]:
         with transaction.atomic():
-            return set(polling.lock_named((), [held.there.pk, free.there.pk]).links)
+            return set(polling.lock_named((), [held.there.pk, free.there.pk]))
 
     with transaction.atomic():
         OutboundLinks.lock([held.there.pk])
@@ -140,7 +140,7 @@ def test_large_message_is_not_read_before_it_has_a_place() -> None:
     world.submit("x" * LARGE)
     with transaction.atomic():
         work = polling.lock_named((), [world.there.pk])
-    assert (len(list(work.links)), work.copies) == (1, [])
+    assert (len(list(work)), work.copies) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 wake-up names."""
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from django.db import connection
 
 from msh.flows.names import EVERYTHING, NOTHING, Names
 from msh.flows.operations import change_link
-from msh.flows.sending import outcomes, transmit
+from msh.flows.sending import lanes, outcomes
+from msh.flows.sending.kinds import Ended, LaneCopy, SettledCopy
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink, OutboundMessage
@@ -127,7 +128,7 @@ def test_worker_that_is_stopping_keeps_what_it_is_sending(
     world, _ = promised
     loop._stopping.set()
     if fails:
-        monkeypatch.setattr(loop, "_record_and_claim", fail)
+        monkeypatch.setattr(loop, "_lock_links", fail)
     loop._round()
     assert (taken(loop), state_of(world)) == ([], SENT)
     assert begun.lapse == Lapse(math.inf, begun=True)
@@ -149,7 +150,7 @@ def test_round_that_is_done_one_by_one_keeps_it_too(
     world, _ = promised
     time_is_over()
 
-    monkeypatch.setattr(loop, "_record_and_claim", fail)
+    monkeypatch.setattr(loop, "_lock_links", fail)
     loop.round(names or Names(frozenset({world.there.pk})))
     assert (taken(loop), state_of(world)) == ([], SENT)
     assert "one by one" in caplog.text
@@ -241,7 +242,7 @@ def test_copy_that_could_not_be_read_may_have_been_sent_by_another_worker(
     promised: tuple[World, Names], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, names = promised
-    monkeypatch.setattr(transmit, "stored_body", fail)
+    monkeypatch.setattr(lanes, "stored_body", fail)
     loop.round(names)
     loop.round(NOTHING)
     attempt = Attempt.objects.get(message__state="in_flight")
@@ -262,7 +263,7 @@ def test_copy_that_lapsed_unsent_is_no_failure(
 ) -> None:
     """Whoever sends it now counts it: also if this worker knows nothing of it any more."""
     world, _ = promised
-    loop._promised._jobs.clear()
+    loop._under_way._jobs.clear()
     loop.take(Finished(begun, None))
     hold_no_longer(loop)
     loop.round(NOTHING)
@@ -339,7 +340,7 @@ def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
     loop.take(Finished(copy, byhand.TRANSMITTED))
     loop.round(names)
     assert len(taken(loop)) == 1
-    assert not loop._unrecorded
+    assert [type(one.copy) for one in loop._outcomes] == [SettledCopy]
     assert loop.is_busy()
     assert attempt_of(copy)[0] == ""
 
@@ -348,7 +349,7 @@ def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
     loop.round(NOTHING)
     assert version_of(world) == version
     assert attempt_of(copy) == ("transmitted", 204, True, True)
-    assert not loop._settled
+    assert not loop._outcomes
 
 
 def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
@@ -358,7 +359,7 @@ def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
     loop.take(Finished(copy, byhand.TRANSMITTED))
     time_is_over()
     loop._transmit_promised(names.promised)
-    assert len(loop._unrecorded) == 1
+    assert [type(one.copy) for one in loop._outcomes] == [LaneCopy]
 
     loop.round(EVERYTHING)
     assert attempt_of(copy)[0] == "transmitted"
@@ -382,8 +383,7 @@ def test_what_the_answer_said_is_recorded_with_the_next_copy(
     loop.round(names)
     hold_no_longer(loop)
     loop.round(NOTHING)
-    assert not loop._unrecorded
-    assert not loop._settled
+    assert not loop._outcomes
     attempt = Attempt.objects.get(message__message_id=copy.key.message_id)  # type: ignore[attr-defined]
     assert (attempt.outcome, attempt.status, attempt.detail) == (
         *(result.outcome, result.status, result.detail),
@@ -397,11 +397,11 @@ def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
     loop.take(Finished(copy, replace(byhand.TRANSMITTED, detail="\0")))
     loop.round(names)
     (following,) = taken(loop)
-    loop._settled.add([Finished(following, byhand.TRANSMITTED)])
+    settled = SettledCopy(*astuple(following.key))  # type: ignore[call-overload]
+    loop._outcomes.keep([Ended(settled, byhand.TRANSMITTED)])
     hold_no_longer(loop)
     loop.round(NOTHING)
-    assert not loop._settled
-    assert not loop._unrecorded
+    assert not loop._outcomes
     assert attempt_of(following)[0] == "transmitted"
 
 

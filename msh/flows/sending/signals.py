@@ -1,8 +1,10 @@
-"""Acknowledgements and Error Messages: from pending to the partner, each a POST of its own."""
+"""Signals: Acknowledgements and Error Messages, each a POST of its own.
+
+One of the kinds of `kinds.py`.
+"""
 
 import uuid
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -13,12 +15,17 @@ from msh import wire
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
 from msh.flows.sending.copies import GRACE, UNSENDABLE, why_unsendable
+from msh.flows.sending.kinds import Ended, SignalCopy, Unit
+from msh.flows.sending.one_by_one import found
 from msh.models import SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import ErrorReport, Header, Party, Route
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType
 from msh.store.incidents import processing_failed
+from msh.store.sending import polling
+from msh.store.sending.isolation import isolate_signal
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.polling import Places, Work
 from msh.store.sending.signals import (
     KEEP_CLAIMED,
     PendingSignal,
@@ -64,58 +71,51 @@ def http_deadline() -> float:
     return min(limit, LONGEST)
 
 
-@dataclass(frozen=True, slots=True)
-class SignalCopy:
-    """Which signal a job transmits. If that fails, the same bytes are tried again."""
-
-    key: int
-    kind: str
-    ref_to_message_id: str
-    partner_id: int
-    routed: bool = False
-    """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
-    again: bool = field(default=False, compare=False)
-    """It was transmitted before."""
-    content_type: str = field(default="", compare=False)
-    body: bytes | None = field(default=None, compare=False, repr=False)
+def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
+    links.forwards |= any(one.copy.routed for one in ended)
+    links.add_all(end_signals([_result(one.copy, one.result) for one in ended], links.now))
 
 
-def claim_signals(
-    links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
-) -> list[Job]:
-    until = _end_of_claim(links.now)
+def claim(links: Work, budget: SendBudget) -> list[Job]:
+    """The POSTs of those that are under way take long: they are not to be sent again meanwhile."""
+    until = links.now + timedelta(seconds=http_deadline() + 2 * GRACE)
+    if kept := [job.key.key for job in links.under_way if isinstance(job.key, SignalCopy)]:
+        links.add(KEEP_CLAIMED(keys=kept, until=until))
 
     def make(row: PendingSignal) -> Job:
         job = _job(row, links.now)
         links.add(claim_signal(row.id, until=until))
         return job
 
-    rows = (row for row in signals if budget.reserve(row.partner_id))
+    rows = (row for row in links.signals if budget.reserve(row.partner_id))
     return copies.jobs_of(rows, make, partial(_end_unsendable, links))
 
 
-def jobs_of_claimed(
-    links: OutboundLinks, signals: Iterable[PendingSignal], budget: SendBudget
-) -> tuple[list[Job], list[int]]:
+def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
+    return [_unit(Work.none, one.copy, [one]) for one in ended]
+
+
+def units_of_poll(places: Places) -> Iterable[Unit]:
+    for row in found(polling.lock_signals, places):
+        yield _unit(partial(polling.work_of_signal, row.id), _copy(row, "", None))
+
+
+def _unit(lock: Callable[[], Work], copy: SignalCopy, ended: Sequence[Ended] = ()) -> Unit:
+    about = (copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id)
+    return Unit(f"signal {copy.key}", lock, partial(isolate_signal, *about), ended)
+
+
+def jobs_of_claimed(links: Work, budget: SendBudget) -> tuple[list[Job], list[int]]:
     """The jobs of signals that were claimed with their message, and the keys of those for which
     there is no place now."""
     rows, left = [], []
-    for row in signals:
+    for row in links.signals:
         if budget.reserve(row.partner_id):
             rows.append(row)
         else:
             left.append(row.id)
     make = partial(_job, now=links.now)
     return copies.jobs_of(rows, make, partial(_end_unsendable, links)), left
-
-
-def keep_claimed(links: OutboundLinks, keys: Collection[int]) -> None:
-    """Their POSTs take long: they are not to be sent again meanwhile."""
-    links.add(KEEP_CLAIMED(keys=list(keys), until=_end_of_claim(links.now)))
-
-
-def _end_of_claim(now: datetime) -> datetime:
-    return now + timedelta(seconds=http_deadline() + 2 * GRACE)
 
 
 def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception) -> None:
@@ -129,14 +129,6 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
     if not isinstance(problem, UNSENDABLE):
         about = (row.partner_id, "in", row.ref_to_message_id, why, links.now)
         links.add_all(processing_failed(*about))
-
-
-def record(links: OutboundLinks, ended: Iterable[tuple[SignalCopy, AttemptResult]]) -> None:
-    results = []
-    for copy, result in ended:
-        links.forwards |= copy.routed
-        results.append(_result(copy, result))
-    links.add_all(end_signals(results, links.now))
 
 
 def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:

@@ -1,6 +1,9 @@
-"""Flights: copies to be sent are claimed, composed once, handed to the carrier."""
+"""Flights: the reliable messages of ebMS 2.0, several at once to each partner.
 
-from collections.abc import Iterable
+One of the kinds of `kinds.py`.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,50 +11,26 @@ from django.conf import settings
 
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
-from msh.flows.sending.copies import ANSWER_LIMIT, lease, why_unsendable
-from msh.flows.sending.transmit import event_of
+from msh.flows.sending.copies import ANSWER_LIMIT, event_of, lease, why_unsendable
+from msh.flows.sending.kinds import Ended, FlightCopy, Unit
+from msh.flows.sending.one_by_one import found, tried
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
-from msh.protocol.events import AckReceived, AttemptClaimed, AttemptRefused, ErrorReceived
+from msh.protocol.events import AttemptClaimed, AttemptRefused, ErrorReceived
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
+from msh.store.flights import polling
 from msh.store.flights.flights import Flights
-from msh.store.flights.polling import load_copies
+from msh.store.flights.isolation import isolate_flight
 from msh.store.flights.rows import FlyingCopy
 from msh.store.receiving.refusals import answer_refused, noted
 from msh.store.sending import best_effort
+from msh.store.sending.polling import Places
 from msh.transport.job import Job
 from msh.wire.dialect import Entity, dialect_named
 
 OF_BEST_EFFORT = 0
 """The attempt of a message that does not fly, and of which only the answer is taken here."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlightCopy:
-    """Which copy a job transmits."""
-
-    key: int
-    message_id: str
-    partner_id: int
-    agreement_id: int
-    attempt: int
-
-
-AnswerEvent = AckReceived | ErrorReceived
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How the attempt of a copy ended, and what the partner has answered on its connection: events
-    of the flight, or a note why the answer counts for nothing. `refused`: it is about this message,
-    and wrong."""
-
-    copy: FlightCopy
-    result: AttemptResult
-    answers: tuple[AnswerEvent, ...] = ()
-    note: str = ""
-    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +48,7 @@ def longest_attempt() -> float:
     return lease(settings.MSH_HTTP_DEADLINE)
 
 
-def record(flights: Flights, ended: Iterable[Ended]) -> None:
+def record(flights: Flights, ended: Sequence[Ended]) -> None:
     """How attempts ended, for their flight, if it has not ended, and for the gate. The answer comes
     first: it decides over the status."""
     for one in ended:
@@ -104,7 +83,30 @@ def _record_answer(flights: Flights, one: Ended) -> None:
         flights.add(noted(copy.partner_id, copy.message_id, "AnswerReceived", one.note))
 
 
-def end_waits(flights: Flights) -> None:
+def claim(flights: Flights, budget: SendBudget) -> list[Job]:
+    _end_waits(flights)
+    return _jobs_of(flights, _claim_copies(flights, budget))
+
+
+def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
+    for one in ended:
+        yield _unit(one.copy.partner_id, one.copy.key, one.copy.message_id, [one])
+
+
+def units_of_poll(places: Places) -> Iterable[Unit]:
+    if tried(polling.sort_new):
+        for one in found(polling.find_candidates, places.in_all):
+            yield _unit(one.partner_id, one.key, one.message_id)
+
+
+def _unit(partner_id: int, key: int, message_id: str, ended: Sequence[Ended] = ()) -> Unit:
+    lock = partial(polling.lock_flight, partner_id, key, longest_attempt())
+    attempt = next(((one.copy.attempt, one.result) for one in ended), None)
+    isolate = partial(isolate_flight, key, message_id, partner_id, ended=attempt)
+    return Unit(f"message {message_id}", lock, isolate, ended, partner_id)
+
+
+def _end_waits(flights: Flights) -> None:
     """Step the flights whose wait, TimeToLive or PersistDuration is over."""
     for key in flights:
         flight = flights.flight(key)
@@ -115,7 +117,7 @@ def end_waits(flights: Flights) -> None:
             flights.step(key, Expired())
 
 
-def claim(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
+def _claim_copies(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
     """Claim the copies that may leave: first of messages that have a place, then in the order of
     submission. One that is sent in order gets its number here. Row id of the message → what was
     claimed."""
@@ -144,7 +146,7 @@ def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
     return Claimed(flight.attempt, deadline, anew)
 
 
-def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
+def _jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
     """The jobs that transmit the claimed copies, composing what was not composed before. A copy
     that cannot be made fails its own message and no other."""
 
@@ -157,7 +159,7 @@ def jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
         flights.step(row.id, AttemptRefused(row.message_id, attempt, why))
         flights.end_attempt(row.id, attempt, result)
 
-    return copies.jobs_of(load_copies(list(claimed)), make, give_up)
+    return copies.jobs_of(polling.load_copies(list(claimed)), make, give_up)
 
 
 def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:

@@ -1,0 +1,100 @@
+"""BestEffort messages: one attempt each, outside the order of the link.
+
+One of the kinds of `kinds.py`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+
+from django.conf import settings
+
+from msh.flows.send_budget import SendBudget
+from msh.flows.sending import copies, lanes
+from msh.flows.sending.copies import ANSWER_LIMIT, GRACE, UNSENDABLE, why_unsendable
+from msh.flows.sending.kinds import BestEffortCopy, Ended, Unit
+from msh.flows.sending.one_by_one import found
+from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.store.incidents import processing_failed
+from msh.store.sending import polling
+from msh.store.sending.best_effort import (
+    BestEffortResult,
+    end_best_effort,
+    end_calls,
+    lock_lost,
+)
+from msh.store.sending.best_effort_sql import BestEffortRow
+from msh.store.sending.isolation import isolate_best_effort
+from msh.store.sending.links import OutboundLinks
+from msh.store.sending.polling import Places, Work
+from msh.store.sending.submissions import load_best_effort
+from msh.transport.job import Job
+from msh.wire.dialect import Entity, dialect_named
+
+
+def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
+    end_best_effort(map(_result_of, ended))
+
+
+def claim(links: Work, budget: SendBudget) -> list[Job]:
+    """Those whose worker was lost end, with an unknown outcome: there is never a second copy."""
+    end_best_effort(links.lost)
+    deadline: float = settings.MSH_HTTP_DEADLINE
+    until = links.now + timedelta(seconds=deadline + 2 * GRACE)
+
+    def make(row: BestEffortRow) -> Job:
+        links.claim_best_effort(row.id, until)
+        return _job_of(links, row, deadline)
+
+    def give_up(row: BestEffortRow, problem: Exception) -> None:
+        why = why_unsendable(problem)
+        failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
+        one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
+        links.add_all(end_calls(one, links.now))
+        if not isinstance(problem, UNSENDABLE):
+            about = (row.partner_id, "out", row.message_id, why, links.now)
+            links.add_all(processing_failed(*about))
+
+    keys = [row.id for row in links.best_effort if budget.reserve(row.partner_id, row.size)]
+    return copies.jobs_of(load_best_effort(keys), make, give_up)
+
+
+def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
+    return [_unit(Work.none, _result_of(one), [one]) for one in ended]
+
+
+def units_of_poll(places: Places) -> Iterable[Unit]:
+    for row in found(polling.lock_best_effort, places):
+        one = BestEffortResult(row.id, row.message_id, row.partner_id, None)
+        yield _unit(partial(polling.work_of_best_effort, row.id), one)
+    for lost in found(lock_lost, polling.AT_ONCE):
+        yield _unit(partial(polling.work_of_lost, lost), lost)
+
+
+def _unit(lock: Callable[[], Work], one: BestEffortResult, ended: Sequence[Ended] = ()) -> Unit:
+    isolate = partial(isolate_best_effort, one)
+    return Unit(f"BestEffort message {one.message_id}", lock, isolate, ended)
+
+
+def _result_of(one: Ended) -> BestEffortResult:
+    copy: BestEffortCopy = one.copy
+    return BestEffortResult(copy.key, copy.message_id, copy.partner_id, one.result)
+
+
+def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
+    """One that flies in no dialect is composed as those are that fly in its own (EB-081)."""
+    dialect, agreement_id, answer_limit = dialect_named(row.dialect), None, 0
+    if dialect.compose_head is None:
+        body = lanes.compose(links, row, None)
+    else:
+        body = copies.body_of(links, row, partial(dialect.compose_head, row, None, links.now, None))
+        agreement_id, answer_limit = row.agreement_id, ANSWER_LIMIT
+    content_type = dialect.content_type(row.boundary, bool(row.wires))
+    return copies.job_of(
+        row,
+        BestEffortCopy(row.id, row.message_id, row.partner_id, agreement_id),
+        Entity(content_type, body, dialect.headers_of(row)),
+        deadline,
+        message_id=row.message_id,
+        answer_limit=answer_limit,
+    )

@@ -139,7 +139,7 @@ def group_of(address: str) -> str:
 
 class Known:
     """The digests of all credentials of a kind, or who has logged in from where, as `read` at most
-    `seconds` ago: so who comes from the same address as a guesser is served, by a process that has
+    `seconds` ago: so a client with the same address as a guesser is served, by a process that has
     just begun too, and guesses cost the database nothing."""
 
     def __init__(self, read: Callable[[], Iterable[Hashable]], seconds: float = 10.0) -> None:
@@ -159,8 +159,8 @@ class Known:
 
 
 guesses = AddressAllowance(burst=100, refill=2)
-"""Credentials that nobody has, by address, of partners, applications and operators. Who shows one
-that is `Known` is served all the same."""
+"""Attempts with unknown credentials, by address, of partners, applications and operators. A client
+with a credential that is `Known` is served all the same."""
 
 questions: Allowance[int] = Allowance(burst=100, refill=1)
 """Pings and StatusRequests that are answered, by partner."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INCOMING = "msh.endpoint.incoming"
 """The key in the environment under which the request that was read here is passed on."""
-_UNUSUAL = frozenset(
+_NEED_THE_VIEW = frozenset(
     {"HTTP_CONTENT_ENCODING", "HTTP_CONTENT_TRANSFER_ENCODING", "HTTP_TRANSFER_ENCODING"}
 )
 
@@ -49,7 +49,7 @@ def take(environ: "WSGIEnvironment") -> Answer | None:
 
 
 def _partner(environ: "WSGIEnvironment") -> Partner | None:
-    if environ["REQUEST_METHOD"] != "POST" or not _UNUSUAL.isdisjoint(environ):
+    if environ["REQUEST_METHOD"] != "POST" or not _NEED_THE_VIEW.isdisjoint(environ):
         return None
     partner = cached_sender(environ.get("HTTP_AUTHORIZATION", ""))
     if partner is None or not partner.admits(environ.get("REMOTE_ADDR", "")):

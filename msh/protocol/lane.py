@@ -134,12 +134,12 @@ class Lane:
     def rests(self) -> "Lane":
         return replace(self, state=LaneState.IDLE, due=None, late_ack=False, suspended_for="")
 
-    def lands(self) -> "Lane":
-        """Nothing is in flight any more. A transient wait is served out (D28)."""
-        landed = replace(self.has_no_copy_to_send(), in_flight=None)
+    def ends_flight(self) -> "Lane":
+        """Nothing is in flight any more. A transient wait is waited for to its end (D28)."""
+        lane = replace(self.has_no_copy_to_send(), in_flight=None)
         if self.state is LaneState.WAITING:
-            return replace(landed, state=LaneState.IDLE, due=None)
-        return landed
+            return replace(lane, state=LaneState.IDLE, due=None)
+        return lane
 
     def takes_back(self, number: int) -> "Lane":
         """The number of the message in flight is used again by the next one (D18)."""

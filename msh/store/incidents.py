@@ -24,7 +24,7 @@ NUMBERS_OUT_OF_STEP = (
     IncidentKind.SEQUENCE_CONFLICT,
     IncidentKind.RESET_HELD,
 )
-"""What an operator settles by saying which number is expected."""
+"""The kinds that are over when an operator says which number is expected."""
 
 PASSING = (
     *NUMBERS_OUT_OF_STEP,

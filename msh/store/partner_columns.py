@@ -11,15 +11,15 @@ ROUTE_COLUMNS = """
     partner.error_address, partner.outgoing_kind, partner.outgoing_secret,
     own.msh_uri AS own_uri, own.error_uri AS own_error_uri
 """
-"""Of tables called `partner` and `own` (the one row of our identity, if there is one)."""
+"""Columns of tables called `partner` and `own` (the one row of our identity, if there is one)."""
 
 AS_READ = """
     concat_ws(' ', credential.xmin, partner.xmin, own.xmin,
               extract(epoch FROM pg_postmaster_start_time()))
 """
-"""Changes with every change of a credential, its partner or our own identity; and with the server:
-one that was restored, or is another after a failover, gives the numbers of transactions that this
-process remembers once more. A pooler keeps the session meanwhile."""
+"""The version of a partner: it changes with every change of its credential, itself or our own
+identity; and when the server was started again: after a restore or a failover, transactions get the
+same numbers once more as those that this process has cached. A pooler hides that from us."""
 
 PARTNER_AS_READ = f"""
     (SELECT {AS_READ}

@@ -1,8 +1,8 @@
 """A background thread that transmits many POSTs at once, so that a slow partner stops only itself.
 
-The caller's thread claims and records, this one waits on sockets; no database connection is
-held meanwhile. Nothing here is remembered: whatever dies with the process is an ordinary passed
-deadline to the sweep.
+The caller's thread claims and records, this one waits on sockets; no database connection is held
+meanwhile. Nothing here is kept: if the process dies, the deadlines of its POSTs pass, and the sweep
+finds them.
 """
 
 import asyncio

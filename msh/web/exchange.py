@@ -115,7 +115,7 @@ class Exchange:
         def begin() -> None:
             nonlocal has_place
             has_place = True
-            _settle(turn, None)
+            _set_result(turn, None)
 
         self._server.uploads.start(sender, begin)
         try:
@@ -172,8 +172,8 @@ class Exchange:
         sender = request.sender or senders.sender_of(request.environ)
         future: asyncio.Future[Answer | None] = self._server.loop.create_future()
         soon = self._server.loop.call_soon_threadsafe
-        work = partial(self._call, request, lambda answer: soon(_settle_answer, future, answer))
-        if not self._server.pool.submit(sender, work, partial(_settle_answer, future)):
+        work = partial(self._call, request, lambda answer: soon(_set_answer, future, answer))
+        if not self._server.pool.submit(sender, work, partial(_set_answer, future)):
             request.close()
             return refusal(request.path, 503, BUSY, wait=RETRY_AFTER)
         answer = await future
@@ -191,7 +191,7 @@ class Exchange:
 
     async def _in_thread(self, sender: Sender, work: Callable[[], T]) -> T:
         future: asyncio.Future[T] = self._server.loop.create_future()
-        if not self._server.pool.submit(sender, work, partial(_settle, future)):
+        if not self._server.pool.submit(sender, work, partial(_set_result, future)):
             raise Refused(503, BUSY, wait=RETRY_AFTER)
         result = await future
         self._raise_if_lost()
@@ -267,12 +267,12 @@ def _read(body: IO[bytes] | Stream | None) -> bytes:
     return b"" if body is None else body.read(PIECE)
 
 
-def _settle(future: "asyncio.Future[T]", result: T) -> None:
+def _set_result(future: "asyncio.Future[T]", result: T) -> None:
     if not future.done():  # it is if the process ends
         future.set_result(result)
 
 
-def _settle_answer(future: "asyncio.Future[Answer | None]", answer: Answer | None) -> None:
+def _set_answer(future: "asyncio.Future[Answer | None]", answer: Answer | None) -> None:
     """Set the result, unless it is set already. None: the client has gone, or the answer was given
     before."""
     if not future.done():

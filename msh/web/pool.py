@@ -25,8 +25,8 @@ class Pool:
     """Used by the event loop only; `work` runs in a thread, `done` on the loop with its result.
 
     No sender has more than half of the threads, and those who are not known together no more than
-    three quarters. Who waits is served in turn, one request of each sender, known and unknown ones
-    alternately. `work` must not raise.
+    three quarters. Waiting senders are served round robin, one request of each sender, known and
+    unknown ones alternately. `work` must not raise.
 
     The thread that became idle last is the next to work: what it and its session with the database
     need is still in the caches of the processor.

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 EVERY = 60.0
 """Seconds between two lines of the log about the same address and reason."""
 MOST = 200
-"""Addresses and reasons that are remembered, and so lines of the log in that time."""
+"""The number of addresses and reasons that are kept, and so of lines in the log in that time."""
 FOLDED = "line folding in a header is not supported (RFC 9112 5.2): send each header in one line"
 TOO_LONG = f"the request line and headers are limited to {HEAD_LIMIT} bytes"
 _PROCESSES = 256

@@ -17,7 +17,7 @@ _WORD = r"[\w!#$&^.+-]+"
 _USUAL_TYPE = re.compile(rf"{_WORD}/{_WORD}(?: *;[ -~]*[!-~])?", re.ASCII)
 _MEDIA_TYPE = re.compile(f"{_WORD}/{_WORD}", re.ASCII)
 _NAME = re.compile(_WORD, re.ASCII)
-_USUAL_ID = re.compile("[!-;=?-~]+")
+_PLAIN_ID = re.compile("[!-;=?-~]+")
 _VISIBLE = " !#$&'()*+,/:;=?@[]{}|~^`<>\"\\"
 _ATTRIBUTE = "!#$&+.^_`|~-"
 """The characters, beside letters and digits, that RFC 2231 does not encode in an extended value."""
@@ -59,8 +59,8 @@ def percent_encoded(value: str) -> str:
 
 def _headers(payload: Payload) -> Iterable[tuple[str, str]]:
     content_id, content_type = payload.content_id, payload.content_type
-    usual = _USUAL_ID.fullmatch(content_id)
-    yield "Content-ID", f"<{content_id if usual else quote(content_id, safe='@!$&*+=~')}>"
+    is_plain = _PLAIN_ID.fullmatch(content_id)
+    yield "Content-ID", f"<{content_id if is_plain else quote(content_id, safe='@!$&*+=~')}>"
     yield "Content-Type", ascii_type(content_type)
     if ascii_type(content_type) != content_type:
         yield NATIVE_TYPE, percent_encoded(content_type)

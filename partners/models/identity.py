@@ -66,6 +66,6 @@ class OwnIdentity(models.Model):
 
 
 def our_identity() -> Identity:
-    """Who we are now: the row, else the settings. One small query; never remembered."""
+    """Return our identity now: the row, else the settings. One small query; never cached."""
     row = OwnIdentity.objects.first()
     return Identity.given(row.msh_uri, row.error_uri) if row else Identity.given(None, None)

@@ -142,7 +142,7 @@ def gives_up_the_head(lane: Lane, event: Any, now: Any) -> Any:
     """Retries spent: on with the next one, as if it had been acknowledged."""
     after, effects = lanes.pure_sender(lane, event, now)
     if isinstance(event, on.DeadlinePassed) and after.state is LaneState.SUSPENDED:
-        return after.transmits(after.flying, now).lands(), (do.PollLane(),)
+        return after.transmits(after.flying, now).ends_flight(), (do.PollLane(),)
     return after, effects
 
 

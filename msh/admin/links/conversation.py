@@ -63,7 +63,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         return acts_of(self.advice(row))
 
     def numbers(self, row: AnyConversation) -> str:
-        """The last number that is settled, the next one, and those in between, as sentences."""
+        """Return the last complete number, the next one, and those in between, as sentences."""
         raise NotImplementedError
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AnyConversation]:

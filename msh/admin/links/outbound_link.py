@@ -25,7 +25,7 @@ from msh.admin.setup.connection import TEST_PERMISSIONS
 from msh.flows.operations.cancel import under_way
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
-from msh.flows.operations.inspection.why_not_landed import COPY_UNDER_WAY
+from msh.flows.operations.inspection.why_not_acknowledged import COPY_UNDER_WAY
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import BulkAction, Direction, OutboundLink, OutboundMessage
 from msh.protocol.lane import LaneState

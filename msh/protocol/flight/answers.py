@@ -10,7 +10,7 @@ from msh.protocol.message import ErrorReport
 from msh.protocol.reason import of_words
 from msh.protocol.vocabulary import Severity
 
-from .outcome import Outcome, fail, land
+from .outcome import Outcome, fail, stop_flight
 from .value import Flight, FlightState
 
 
@@ -37,7 +37,7 @@ def complete_late(flight: Flight, event: on.AckReceived, now: datetime) -> Outco
 
 
 def _complete(flight: Flight, detail: str) -> Outcome:
-    return land(
+    return stop_flight(
         flight,
         FlightState.ACKNOWLEDGED,
         do.Complete(flight.message_id),

@@ -9,12 +9,12 @@ from msh.protocol.kinds import PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR
 from msh.protocol.table import illegal
 
-from .outcome import Outcome, check_may_be_sent, land
+from .outcome import Outcome, check_may_be_sent, stop_flight
 from .value import Flight, FlightState
 
 
 def suspend(flight: Flight, event: on.OperatorSuspended, now: datetime) -> Outcome:
-    return land(flight, FlightState.HELD, held_for=OPERATOR)
+    return stop_flight(flight, FlightState.HELD, held_for=OPERATOR)
 
 
 def resume(flight: Flight, event: on.OperatorResumed | on.RetriesReset, now: datetime) -> Outcome:
@@ -58,7 +58,7 @@ def cancel(flight: Flight, event: on.MessageCancelled, now: datetime) -> Outcome
     if event.verdict is Verdict.NOT_RECEIVED and not event.nothing_sent:
         raise illegal(flight, event)
     message_id = flight.message_id
-    return land(
+    return stop_flight(
         flight,
         FlightState.CANCELLED,
         do.Cancel(message_id, event.verdict),

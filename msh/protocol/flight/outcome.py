@@ -19,7 +19,7 @@ def stay(flight: Flight, event: object, now: datetime) -> Outcome:
     return flight, ()
 
 
-def land(
+def stop_flight(
     flight: Flight, state: FlightState, *effects: do.FlightEffect, held_for: str = ""
 ) -> Outcome:
     """The flight ends, or waits for an operator: the incidents it had are resolved, its place is
@@ -28,7 +28,7 @@ def land(
         effects = (do.ResolveIncidents(), *effects)
     if flight.under_way:
         effects = (*effects, do.PollLane())
-    return flight.lands(state, held_for), effects
+    return flight.stops(state, held_for), effects
 
 
 def fail(
@@ -40,7 +40,7 @@ def fail(
     reason: Reason = Reason.NONE,
 ) -> Outcome:
     message_id = flight.message_id
-    return land(
+    return stop_flight(
         flight,
         FlightState.FAILED,
         do.Fail(message_id, code, severity, detail),
@@ -57,7 +57,7 @@ def give_up(flight: Flight, detail: str = "") -> Outcome:
     if flight.on_silence is OnSilence.FAIL:
         severity = Severity.WARNING if flight.carried else Severity.HARD_ERROR
         return fail(flight, kind, detail, severity=severity)
-    return land(
+    return stop_flight(
         flight,
         FlightState.HELD,
         do.OpenIncident(kind, flight.message_id, detail),

@@ -145,6 +145,6 @@ class Flight:
     def with_fresh_retries(self) -> "Flight":
         return replace(self, copies=0, reached=False, unreached=0)
 
-    def lands(self, state: FlightState, held_for: str = "") -> "Flight":
+    def stops(self, state: FlightState, held_for: str = "") -> "Flight":
         """No copy is to be sent any more, or not before an operator says so: its place is free."""
         return replace(self, state=state, under_way=False, due=None, held_for=held_for)

@@ -29,8 +29,9 @@ def complete_while_suspended(lane: Lane, event: on.AckReceived, now: datetime) -
         return count_duplicate_ack(lane, event, now)
     completed = _completed(event.message_id)
     if event.resumes and lane.suspended_for in do.SILENCE:
-        return lane.lands().rests(), (*completed, do.ResolveIncidents(), do.PollLane())
-    return replace(lane.lands(), late_ack=True), completed  # only the administrator resumes (D12)
+        return lane.ends_flight().rests(), (*completed, do.ResolveIncidents(), do.PollLane())
+    # Only an operator resumes (D12).
+    return replace(lane.ends_flight(), late_ack=True), completed
 
 
 def _completed(message_id: str) -> tuple[do.SenderEffect, ...]:

@@ -26,7 +26,7 @@ def suspend(lane: Lane, kind: IncidentKind, detail: str, reason: Reason = Reason
 
 def end_flight(lane: Lane, *effects: do.SenderEffect) -> Outcome:
     """Nothing is in flight: the next message may go, unless the partner asked for a wait (D28)."""
-    after = lane.lands()
+    after = lane.ends_flight()
     if after.state is not LaneState.IDLE:
         return after, effects
     if lane.flying.probing:  # D41: the partner answers again

@@ -17,12 +17,12 @@ Head = TypeVar("Head", bound=NewHead)
 
 OF_PAIR = 8
 """Deliveries of one pair to one consumer in our process that one poll finds to be run again."""
-REMEMBERED = 1000
-"""Partners whose turn a process remembers at most, for each kind of poll. Nothing is lost with it:
-the turn begins with the oldest conversation again."""
+POSITIONS_KEPT = 1000
+"""The number of partners whose position a process keeps at most, for each kind of poll. Nothing is
+lost with it: the poll begins with the oldest conversation again."""
 
 
-class Turns:
+class _Positions:
     """The position from which the next poll continues: for each partner, after the conversations
     that were found last."""
 
@@ -33,12 +33,12 @@ class Turns:
         behind = dict(self._behind)
         return {"partners": list(behind), "behind": list(behind.values())}
 
-    def noted(self, heads: list[Head]) -> list[Head]:
+    def after(self, heads: list[Head]) -> list[Head]:
         found: dict[int, list[int]] = {}
         for head in heads:
             if head.order_key < 0:
                 found.setdefault(head.partner_id, []).append(-head.order_key)
-        if len(self._behind) + len(found) > REMEMBERED:
+        if len(self._behind) + len(found) > POSITIONS_KEPT:
             self._behind = {}
         for partner, keys in found.items():
             last = self._behind.get(partner, 0)
@@ -47,26 +47,26 @@ class Turns:
         return heads
 
 
-_turns: defaultdict[int | str, Turns] = defaultdict(Turns)
+_positions: defaultdict[int | str, _Positions] = defaultdict(_Positions)
 """Positions by what is polled for: the kind of consumer that workers serve, or the id of a consumer
 that pulls."""
 
 
 def find_new_to_post(busy: Collection[int], places: Places) -> list[NewHeadToPost]:
     """`busy`: keys of orders, see `NewHead`."""
-    turns = _turns["http"]
-    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy), **turns.values())
-    return turns.noted(run(call)[0])
+    positions = _positions["http"]
+    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy), **positions.values())
+    return positions.after(run(call)[0])
 
 
 def find_new_to_call(
     busy: Collection[int], threadless: Collection[int], limit: int
 ) -> list[NewHead]:
-    turns = _turns["in_process"]
+    positions = _positions["in_process"]
     call = polling_sql.FIND_NEW_TO_CALL(
-        busy=list(busy), threadless=list(threadless), limit=limit, **turns.values()
+        busy=list(busy), threadless=list(threadless), limit=limit, **positions.values()
     )
-    return turns.noted(run(call)[0])
+    return positions.after(run(call)[0])
 
 
 def _to_post(statement: Statement[Row], places: Places, **values: object) -> Call[Row]:
@@ -90,16 +90,18 @@ def find_next(order_key: int) -> NewHead | None:
 
 def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]:
     """Return the messages for a consumer that pulls, and record that it has asked."""
-    turns = _turns[consumer.pk]
+    positions = _positions[consumer.pk]
     _, again, new, _ = run(
         USE_INDEX_ORDER(),
         polling_sql.FIND_AGAIN_OF_CONSUMER(
             consumer_id=consumer.pk, limit=limit, of_pair=limit, busy=[], orders=[]
         ),
-        polling_sql.FIND_NEW_OF_CONSUMER(consumer_id=consumer.pk, limit=limit, **turns.values()),
+        polling_sql.FIND_NEW_OF_CONSUMER(
+            consumer_id=consumer.pk, limit=limit, **positions.values()
+        ),
         polling_sql.NOTE_FETCH(consumer_id=consumer.pk),
     )
-    return [row.id for row in again], [row.message_key for row in turns.noted(new)]
+    return [row.id for row in again], [row.message_key for row in positions.after(new)]
 
 
 def find_due(

@@ -58,14 +58,14 @@ _agreements: Cache[_Asked, _Agreement] = Cache()
 def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
     """The fast path: take the next message of a pair without a lock, in one statement or two.
 
-    1. Unless it is remembered and has this message for its next: read the link with its version,
-       what it knows of this MessageId, and the agreement.
-    2. Decide by the Receiver's table, as `receive_message` does. Go on only if all there is to it
-       is to accept the message and to queue its Acknowledgement.
-    3. Write all of that in one statement, if all it was decided by is still in that version, and
-       `partner` as it is remembered.
+    1. Read the link with its version, what it knows of this MessageId, and the agreement; unless
+       they are cached and this message is the next of the link.
+    2. Decide by the Receiver's table, as `receive_message` does. Continue only if the effects are
+       to accept the message and to queue its Acknowledgement, and no others.
+    3. Write that in one statement, if the link and the agreement still have these versions, and
+       `partner` is as it was cached.
 
-    None, with nothing done, otherwise: then `receive_message` takes the lock.
+    Otherwise returns None, with nothing done: then `receive_message` takes the lock.
     """
     if not partner.in_use:
         return None

@@ -127,8 +127,8 @@ _SAID = (
     *("ref_to_message_id", "sent_at", "content_digest", "header"),
 )
 """Columns of what a message itself says, in every dialect."""
-# Read before the link was locked, or remembered. The deletion of either waits for the message, and
-# is refused; if it came first, the statement fails.
+# Read before the link was locked, or cached. The deletion of either waits for the message, and is
+# refused; if it came first, the statement fails.
 AGREEMENT_THAT_STAYS = (
     "(SELECT id FROM partners_agreement WHERE id = %(agreement_id)s FOR KEY SHARE)"
 )

@@ -20,7 +20,7 @@ from .causes import OUTCOMES, cause_of, is_retrying, retrying
 from .copies import story_of_copies
 from .situation import ENDED, LastAttempt, Situation, situation_of
 from .ways import Standing, filled, words_of
-from .why_not_landed import (
+from .why_not_acknowledged import (
     COPY_UNDER_WAY,
     explanation_of_flight,
     stops_its_conversation,

@@ -39,8 +39,8 @@ from msh.models import (
 from msh.protocol.delivery.events import AttemptFailed
 from msh.protocol.kinds import Verdict
 from msh.store.delivery.deliveries import Consumers
-from msh.store.flights.isolation import isolate_flight
 from msh.store.history import Actor
+from msh.store.sending.isolation import isolate_flight
 from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
@@ -298,7 +298,7 @@ def test_conversations_cross_rounds_operators_and_isolation() -> None:
     def prepare(turn: int) -> tuple[Act, Act]:
         sky, sent, job = _in_order()
         acknowledged = partial(sky.answer, sent)
-        held = partial(isolate_flight, sent.pk, sent.message_id, sky.partner.pk, "an error")
+        held = partial(isolate_flight, sky.partner.pk, sent.pk, sent.message_id, "an error")
         restart = partial(_restart_if_possible, sky)
         return (
             (partial(_round, sky, job), acknowledged),

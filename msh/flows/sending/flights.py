@@ -12,7 +12,7 @@ from django.conf import settings
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
 from msh.flows.sending.copies import ANSWER_LIMIT, event_of, lease, why_unsendable
-from msh.flows.sending.kinds import Ended, FlightCopy, Unit
+from msh.flows.sending.kinds import Ended, FlightCopy, Unit, attempts_of
 from msh.flows.sending.one_by_one import found, tried
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
@@ -21,10 +21,10 @@ from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaim
 from msh.protocol.flight.gate import Leave
 from msh.store.flights import polling
 from msh.store.flights.flights import Flights
-from msh.store.flights.isolation import isolate_flight
 from msh.store.flights.rows import FlyingCopy
 from msh.store.receiving.refusals import answer_refused, noted
 from msh.store.sending import best_effort
+from msh.store.sending.isolation import isolate_flight
 from msh.store.sending.polling import Places
 from msh.transport.job import Job
 from msh.wire.dialect import Entity, dialect_named
@@ -101,8 +101,7 @@ def units_of_poll(places: Places) -> Iterable[Unit]:
 
 def _unit(partner_id: int, key: int, message_id: str, ended: Sequence[Ended] = ()) -> Unit:
     lock = partial(polling.lock_flight, partner_id, key, longest_attempt())
-    attempt = next(((one.copy.attempt, one.result) for one in ended), None)
-    isolate = partial(isolate_flight, key, message_id, partner_id, ended=attempt)
+    isolate = partial(isolate_flight, partner_id, key, message_id, ended=attempts_of(ended))
     return Unit(f"message {message_id}", lock, isolate, ended, partner_id)
 
 

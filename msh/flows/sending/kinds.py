@@ -109,6 +109,11 @@ class Ended:
         return self.copy.writes_link and self.copy.partner_id in partners
 
 
+def attempts_of(ended: Iterable[Ended]) -> list[tuple[int, int, AttemptResult]]:
+    """Row id of the message, number and result of each attempt of a lane or of flights."""
+    return [(one.copy.key, one.copy.attempt, one.result) for one in ended]
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What one transaction records or claims when a round is done one by one. `lock` locks its rows

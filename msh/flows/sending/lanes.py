@@ -16,7 +16,7 @@ from msh import wire
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
 from msh.flows.sending.copies import event_of, lease, stored_body, why_unsendable
-from msh.flows.sending.kinds import Ended, LaneCopy, Unit
+from msh.flows.sending.kinds import Ended, LaneCopy, Unit, attempts_of
 from msh.flows.sending.one_by_one import found
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import (
@@ -96,8 +96,7 @@ def unit_of_promise(partner_id: int) -> Unit:
 
 
 def _unit(partner_id: int, lock: Callable[[], Work], ended: Sequence[Ended] = ()) -> Unit:
-    attempts = [(one.copy.key, one.copy.attempt, one.result) for one in ended]
-    isolate = partial(isolate_link, partner_id, ended=attempts)
+    isolate = partial(isolate_link, partner_id, ended=attempts_of(ended))
     return Unit(f"the link to partner {partner_id}", lock, isolate, ended, partner_id)
 
 

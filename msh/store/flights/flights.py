@@ -18,6 +18,7 @@ from msh.protocol.flight.serial import Order
 from msh.protocol.reason import Reason
 from msh.store.engine import Call, run
 from msh.store.history import ITSELF, SYSTEM, Actor
+from msh.store.sending import link_sql
 from msh.store.sending.unit import UnitOfWork
 
 from . import conversation_sql, flight_sql, gate_sql
@@ -93,7 +94,7 @@ class Flights(UnitOfWork):
     @classmethod
     def lock_gate(cls, partner_id: int) -> Self:
         """The gate alone: nothing if the partner has none."""
-        (held,) = run(gate_sql.LOCK_GATES(partner_ids=[partner_id]))
+        (held,) = run(link_sql.LOCK(partner_ids=[partner_id]))
         (gates,) = run(gate_sql.LOAD_GATES(link_ids=[row.id for row in held]))
         return cls.of(gates, (), 0)
 

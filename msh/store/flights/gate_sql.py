@@ -9,13 +9,6 @@ IN_MAINTENANCE = """EXISTS (
         SELECT FROM msh_maintenancewindow
         WHERE partner_id = link.partner_id AND state = 'running')"""
 
-LOCK_GATES = Statement(
-    """
-    SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)
-    ORDER BY id FOR NO KEY UPDATE
-    """,
-    HeldGate,
-)
 LOCK_FREE_GATES = Statement(
     """
     SELECT id, partner_id FROM msh_outboundlink WHERE partner_id = ANY(%(partner_ids)s)

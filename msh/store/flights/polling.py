@@ -91,7 +91,7 @@ def load_copies(keys: Collection[int]) -> list[FlyingCopy]:
 
 def lock_flight(partner_id: int, key: int, longest_attempt: float) -> Flights:
     """One flight with the gate of its partner, waited for. Raises UnreadableTermsError."""
-    (held,) = run(gate_sql.LOCK_GATES(partner_ids=[partner_id]))
+    (held,) = run(link_sql.LOCK(partner_ids=[partner_id]))
     gates, rows = run(
         gate_sql.LOAD_GATES(link_ids=[row.id for row in held]),
         flight_sql.LOCK_ENDED(keys=[key]),

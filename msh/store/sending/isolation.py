@@ -12,9 +12,9 @@ from msh.protocol.kinds import IncidentKind, PartyEventKind
 from msh.protocol.lane import LaneState
 from msh.store import history
 from msh.store.clock import CLOCK, read_clock
-from msh.store.engine import Call, Order, Statement, Write, run
-from msh.store.history import LINK, HistoryRow
-from msh.store.incidents import processing_failed
+from msh.store.engine import Call, Key, Order, Statement, Write, run
+from msh.store.history import LINK, MESSAGE, HistoryRow
+from msh.store.incidents import NewIncident, open_incident, processing_failed
 from msh.wire.text import prose
 
 from . import best_effort_sql, link_sql, party_events
@@ -26,6 +26,9 @@ from .unit import end_attempt
 DETAIL_LIMIT = 1000
 """Characters: an error may quote the whole statement and its values."""
 
+Attempts = Iterable[tuple[int, int, AttemptResult]]
+"""Attempts whose outcome is not written yet: row id of the message, number, result."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
@@ -36,6 +39,14 @@ class _Subject:
     message_id: str | None
     forwards_id: int | None
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """A conversation, and the number of the message that stops it: None if it has none yet."""
+
+    conversation_id: str
+    number: int | None
 
 
 _FIND = Statement(
@@ -61,6 +72,33 @@ _SUSPEND = Write(
 )
 
 
+_HOLD = Statement(
+    """
+    UPDATE msh_flight
+    SET state = 'held', due = NULL, ends_at = NULL, under_way = false, held_for = %(kind)s
+    WHERE message_id = %(key)s AND state <> 'held'
+    RETURNING message_id AS id
+    """,
+    Key,
+    order=Order.FLIGHT,
+)
+# What waits behind it, with a number or without one, does not start.
+_STOP_CONVERSATION = Statement(
+    """
+    UPDATE msh_outboundconversation conversation
+    SET head = CASE WHEN head <> %(key)s THEN head END,
+        state = CASE WHEN flight.number IS NULL THEN conversation.state ELSE 'stopped' END,
+        stopped_by = CASE WHEN flight.number IS NULL OR %(message_id)s = ANY(stopped_by)
+                          THEN stopped_by ELSE stopped_by || %(message_id)s::varchar END
+    FROM msh_flight flight
+    WHERE flight.message_id = %(key)s AND conversation.id = flight.ordered_in_id
+    RETURNING conversation.conversation_id, flight.number
+    """,
+    _Stopped,
+    order=Order.CONVERSATION,
+)
+
+
 def one_line(text: str) -> str:
     return prose(text)[:DETAIL_LIMIT]
 
@@ -69,42 +107,38 @@ def describe(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error}")
 
 
-def isolate_link(
-    partner_id: int, why: str, ended: Iterable[tuple[int, int, AttemptResult]]
-) -> None:
-    """Suspend the link to this partner until an operator resumes it, and open an incident.
-
-    `ended` are its attempts whose outcome is not written yet: row id of the message, number of the
-    attempt, result. Needs the caller's transaction.
-    """
+def isolate_link(partner_id: int, why: str, ended: Attempts) -> None:
+    """Suspend the link to this partner until an operator resumes it, and open an incident. `ended`
+    are its attempts. Needs the caller's transaction, as all that follow."""
     _, (row,) = run(link_sql.LOCK(partner_ids=[partner_id]), _FIND(partner_id=partner_id))
-    calls: list[Call[object]] = [
-        end_attempt(key, number, _writable(result), row.now) for key, number, result in ended
-    ]
+    calls = _end_attempts(ended, row.now)
     if row.state != LaneState.SUSPENDED:
-        calls += _suspend(partner_id, row, why)
+        to = {"partner_id": partner_id, "at": row.now, "why": why}
+        calls.append(_SUSPEND(**to, kind=IncidentKind.PROCESSING_FAILED))
+        calls.append(_failed(partner_id, "", (row.state, LaneState.SUSPENDED), why, row.now))
+        if row.in_flight_id and not row.forwards_id:
+            calls.append(_tell(row.in_flight_id, why, row.now))
     run(*calls, *processing_failed(partner_id, "out", row.message_id or "", why, row.now))
 
 
-def _suspend(partner_id: int, row: _Subject, why: str) -> list[Call[object]]:
-    event = HistoryRow(
-        partner_id,
-        "out",
-        "ProcessingFailed",
-        from_state=row.state,
-        to_state=LaneState.SUSPENDED,
-        detail=why,
-        subject=LINK,
-        at=row.now,
-    )
-    calls: list[Call[object]] = [
-        _SUSPEND(partner_id=partner_id, at=row.now, kind=IncidentKind.PROCESSING_FAILED, why=why),
-        history.insert(event),
-    ]
-    if row.in_flight_id and not row.forwards_id:
-        kind = PartyEventKind.SUSPENDED
-        calls.append(party_events.insert_event(row.in_flight_id, kind, why, row.now))
-    return calls
+def isolate_flight(
+    partner_id: int, key: int, message_id: str, why: str, ended: Attempts = ()
+) -> None:
+    """Hold it until an operator decides, and open an incident. `ended` are its attempts."""
+    kind = IncidentKind.PROCESSING_FAILED
+    about = {"key": key, "message_id": message_id}
+    held, stopped, (clock,) = run(_HOLD(key=key, kind=kind), _STOP_CONVERSATION(**about), CLOCK())
+    calls = _end_attempts(ended, clock.now)
+    if held:
+        calls.append(_tell(key, why, clock.now))
+        calls.append(_failed(partner_id, message_id, ("in_flight", "held"), why, clock.now))
+    for one in stopped:
+        if one.number is not None:
+            of = f"conversation {one.conversation_id}"
+            detail = f"{of}: message {message_id}, number {one.number}, is held"
+            stops = (IncidentKind.CONVERSATION_STOPPED, message_id, detail)
+            calls.append(open_incident(NewIncident(partner_id, "out", *stops, clock.now)))
+    run(*calls, *processing_failed(partner_id, "out", message_id, why, clock.now))
 
 
 def isolate_best_effort(one: BestEffortResult, why: str) -> None:
@@ -122,6 +156,32 @@ def isolate_signal(key: int, kind: str, ref_to_message_id: str, partner_id: int,
     ended = SignalResult(key, kind, ref_to_message_id, partner_id, _not_sent(why))
     incident = processing_failed(partner_id, "in", ref_to_message_id, why, now)
     run(*end_signal(ended, now), *incident)
+
+
+def _failed(
+    partner_id: int, message_id: str, states: tuple[str, str], why: str, now: datetime
+) -> Call[None]:
+    """The row of the history: of the message if one is named, otherwise of the link."""
+    row = HistoryRow(
+        partner_id,
+        "out",
+        "ProcessingFailed",
+        message_id,
+        from_state=states[0],
+        to_state=states[1],
+        detail=why,
+        subject=MESSAGE if message_id else LINK,
+        at=now,
+    )
+    return history.insert(row)
+
+
+def _tell(key: int, why: str, now: datetime) -> Call[None]:
+    return party_events.insert_event(key, PartyEventKind.SUSPENDED, why, now)
+
+
+def _end_attempts(ended: Attempts, now: datetime) -> list[Call[object]]:
+    return [end_attempt(key, number, _writable(result), now) for key, number, result in ended]
 
 
 def _not_sent(why: str) -> AttemptResult:

@@ -15,7 +15,7 @@ from partners.export import exported
 from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
 from partners.presets import PRESETS
-from partners.setup import SetupRefused, apply
+from partners.setup import AGREEMENT, SetupRefused, apply
 
 pytestmark = pytest.mark.django_db
 
@@ -234,6 +234,11 @@ def test_ids_are_kept_for_longer_than_copies_may_come(seconds: int, refused: boo
         return
     (problem,) = problems(agreement)
     assert "Must be longer than retries x retry_interval (60 s)" in problem
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_every_setting_can_be_set_by_a_document(dialect: Dialect) -> None:
+    assert settings_of(dialect).names.keys() - AGREEMENT.keys() == set()
 
 
 @pytest.mark.requirement("EB-040")

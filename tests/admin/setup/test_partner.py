@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
@@ -12,10 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from msh.admin.setup.partner import AgreementInline
 from msh.models import InboundLink, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.senders import find_sender
 from partners.models import Agreement, Credential, Partner, digest_of
+from partners.models.dialects import Dialect, settings_of
 from partners.models.partner import OutgoingKind
 
 pytestmark = pytest.mark.django_db
@@ -376,3 +379,9 @@ def test_saved_settings_lead_back_to_the_page_that_led_to_them(
     assert saved.headers["Location"] == led_to
     partner.refresh_from_db()
     assert partner.address == "http://acme.example/moved/"
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_every_setting_of_an_agreement_is_on_the_page(dialect: Dialect) -> None:
+    shown = flatten_fieldsets(AgreementInline.fieldsets)
+    assert set(settings_of(dialect).names.values()) - set(shown) == set()

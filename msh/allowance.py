@@ -1,4 +1,5 @@
-"""What somebody may do now and then, and not without end: guess credentials, be refused.
+"""Allowances for actions that are harmless a few times, but not without end: to guess credentials,
+to be refused.
 
 Kept in memory, by each process for itself.
 """
@@ -16,7 +17,7 @@ from typing import Generic, TypeVar
 logger = logging.getLogger(__name__)
 
 REMEMBERED = 10_000
-"""Of whom it is known how much is left, at most."""
+"""The largest number of keys for which the rest of the allowance is kept."""
 
 Who = TypeVar("Who", bound=Hashable)
 Value = TypeVar("Value")
@@ -64,7 +65,7 @@ class Allowance(Generic[Who]):
 
 
 class AddressAllowance(Allowance[str]):
-    """By IP address; of IPv6 by network of /64, whose addresses one host may choose among."""
+    """An allowance by IP address; for IPv6 by /64 network, whose addresses one host may choose."""
 
     def wait(self, who: str, now: float | None = None) -> int:
         return super().wait(group_of(who), now)
@@ -125,7 +126,8 @@ class Delays:
 
 @lru_cache(maxsize=4096)
 def group_of(address: str) -> str:
-    """Those of whom `address` is one, as text: itself, or its /64. What is none is itself."""
+    """Return the key for an address as text: the address itself, or its /64 network. Text that is
+    no address is its own key."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -60,8 +60,8 @@ def check_deployment(
     app_configs: Sequence[AppConfig] | None,
     **kwargs: object,
 ) -> list[CheckMessage]:
-    """What is no error of a setting, but dangerous together with the partners that there are, or
-    with what else is done with the database."""
+    """Check for settings that are valid, but dangerous for the existing partners or this
+    database."""
     try:
         return [*_wide_proxies(), *_old_snapshot()]
     except DatabaseError:
@@ -69,7 +69,7 @@ def check_deployment(
 
 
 def _webhook() -> Iterator[CheckMessage]:
-    """Its address may hold a secret, so it is not repeated."""
+    """Check the webhook. Its address may contain a secret, so the message does not repeat it."""
     url = settings.MSH_OPERATORS_WEBHOOK
     if url and (why := why_not_posted_to(url)):
         yield Error(
@@ -277,7 +277,7 @@ def _store() -> Iterator[CheckMessage]:
 
 
 def _session() -> Iterator[CheckMessage]:
-    """What we ask of each session may be dropped on the way, by a pooler, or changed by the URL."""
+    """Check the parameters of a session: a pooler may drop them, or the URL change them."""
     commit, *limits = server.session_settings(["synchronous_commit", *SESSION_LIMITS])
     if commit == "off":
         yield Error(

@@ -33,7 +33,7 @@ PROCESSES = ("beat", "worker")
 _SWEPT = "msh:swept"
 _BEATEN = "msh:beaten"
 CLOCKS_APART = timedelta(minutes=1)
-"""What no host that is kept in time reaches."""
+"""A difference of clocks that no synchronised host reaches."""
 ASKED_EVERY = 1.0  # seconds between two looks into the database, by each process
 _OVERDUE = {"beat": 15.0, "worker": 5.0}
 """Seconds without a sign of life: beat looks at its schedule every five, a worker polls every one.
@@ -177,7 +177,7 @@ def _clock_state() -> str:
 
 
 def _retention_state() -> str:
-    """As the last night's pruning found it."""
+    """Return the state of the retention, as the last pruning found it."""
     try:
         kinds = [IncidentKind.RETENTION_TOO_SHORT, IncidentKind.CLOCK_DOUBTFUL]
         found = Incident.objects.filter(kind__in=kinds, resolved_at__isnull=True)
@@ -199,7 +199,8 @@ def _snapshot_state() -> str:
 
 
 def _token_state() -> str:
-    """Of the API: those that expire soon, so that their applications get others in time."""
+    """Return the state of the API's tokens: those that expire soon are named, so that applications
+    get new ones in time."""
     try:
         soon = ApiToken.objects.expiring(timezone.now()).filter(expires__gt=timezone.now()).exists()
     except DatabaseError:

@@ -14,9 +14,9 @@ def pause_collector() -> None:
 
 
 def freeze() -> None:
-    """What is loaded stays: the collector leaves it out, and runs less often over the rest.
+    """Exclude all loaded objects from garbage collection, and collect the others less often.
 
-    Call it in a process that serves, once all is imported.
+    Call it in a server process after all imports.
     """
     gc.enable()
     gc.collect()

@@ -89,7 +89,7 @@ def _written() -> bytes:
 
 
 class _Collector:
-    """What prometheus_client writes in its text format."""
+    """The collector whose metrics prometheus_client writes in its text format."""
 
     def collect(self) -> Iterator[Any]:
         yield _gauge("msh_info", "Always 1.", {_version(): 1}, label="version")
@@ -205,12 +205,12 @@ def _chosen(found: monitoring.Figures) -> Iterator[GaugeMetricFamily]:
 
 
 def _complete(counted: Sequence[monitoring.Counted], labels: Iterable[str]) -> dict[str, int]:
-    """With a 0 for what there is none of, so that each series is there from the beginning."""
+    """Add a 0 for each missing series, so that all series exist from the beginning."""
     return {str(label): 0 for label in labels} | {one.label: one.number for one in counted}
 
 
 def _refused() -> CounterMetricFamily:
-    """Of the web processes of this machine only, unlike what stands in the tables."""
+    """Return the refusals of the web processes of this machine only, unlike metrics from tables."""
     said = "Refused by the web processes before it was a request; their log says why."
     return CounterMetricFamily("msh_http_refused_total", said, refusals.total())
 

@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be i
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a child runs as."""
+    """The user that a child process runs as."""
 
     uid: int
     gid: int

@@ -1,8 +1,8 @@
-"""Who is the client, if a proxy stands between: its address, and whether it came by TLS.
+"""The client behind a proxy: its address, and whether it came by TLS.
 
-Only proxies of MSH_TRUSTED_PROXIES are believed. The rest of the program finds the answer where
-WSGI has it: in REMOTE_ADDR and wsgi.url_scheme. What anybody may write into the headers that
-proxies use is taken away, so that nothing else believes it.
+Only proxies of MSH_TRUSTED_PROXIES are believed. The result is in the environment as WSGI has it:
+in REMOTE_ADDR and wsgi.url_scheme. The headers that proxies use are removed, because any client can
+send them.
 """
 
 import ipaddress
@@ -34,7 +34,8 @@ class Client(NamedTuple):
 
 
 def client_of(peer: str, scheme: str, headers: Mapping[str, Any]) -> Client:
-    """Who sent a request that came from `peer` by `scheme`. `headers` are named as WSGI does.
+    """Return the client of a request that came from `peer` by `scheme`. `headers` have the names of
+    WSGI.
 
     Of the addresses that proxies have written down, the last one that is no proxy of ours counts:
     those before it are the client's own words.

@@ -1,4 +1,4 @@
-"""What each role of the console may do. A role is a group of Django's permissions.
+"""The permissions of each role of the console. A role is a group of Django's permissions.
 
 Every row is granted once: what administrators take away or add stays as they left it, and a
 permission that a later version brings is granted when that version is installed.

@@ -43,7 +43,7 @@ def middleware(*, asks_for_codes: bool) -> list[str]:
 
 
 def menu(*, asks_for_codes: bool) -> list[dict[str, Any]]:
-    """Of the user, in the console."""
+    """Return the user's menu in the console."""
     entry = {"title": "Second factor", "link": reverse_lazy("second_factor_set_up")}
     return [entry] if asks_for_codes else []
 
@@ -70,7 +70,8 @@ def providers(issuer: str, client: str, secret: str) -> dict[str, object]:
 
 
 def check_provider() -> Iterator[CheckMessage]:
-    """What it reads over HTTP decides who is an administrator."""
+    """Check the provider's address: what is read there over HTTP decides who is an
+    administrator."""
     if not settings.MSH_OIDC_ISSUER:
         return
     parts = urlsplit(settings.MSH_OIDC_ISSUER)

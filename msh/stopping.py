@@ -39,7 +39,7 @@ def limit(on_stop: Callable[[], None] = lambda: None) -> None:
 
 
 def begin(on_stop: Callable[[], None] = lambda: None) -> None:
-    """The same for a process that has been asked to end, however it was: from now on."""
+    """Begin the time limit now, for a process that has been asked to end in any way."""
     threading.Thread(target=_end, args=(on_stop,), name="msh-stop", daemon=True).start()
 
 
@@ -79,7 +79,8 @@ def _say() -> None:
 
 
 def _waited_for() -> dict[str, str]:
-    """Where the threads are that a process waits for at its end, the innermost call first."""
+    """Return where the threads are that a process waits for at its end, the innermost call
+    first."""
     frames = sys._current_frames()  # noqa: SLF001
     found = {}
     for thread in threading.enumerate():

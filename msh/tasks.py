@@ -88,7 +88,7 @@ def stop_loops() -> None:
 
 @worker_ready.connect
 def _begin_loops(sender: Any, **_: object) -> None:
-    """In a thread of its own: it may wait for Redis."""
+    """Queue the loops, in a thread of its own: it may wait for Redis."""
     keeping = threading.Thread(target=_keep_loops, args=(sender.hostname,), daemon=True)
     keeping.start()
 
@@ -147,7 +147,7 @@ class Sweep(Task):  # type: ignore[type-arg] # it is generic for type checkers o
     no harm: rows are locked, or counted anew."""
 
     def apply_async(self, *args: Any, **options: Any) -> Any:
-        """None if it was not queued."""
+        """Queue the task. Returns None if it was not queued."""
         queue = options.get("queue") or app.conf.task_default_queue
         with suppress(redis.RedisError):
             if shared_client().llen(queue) >= MOST_WAITING:

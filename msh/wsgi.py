@@ -1,4 +1,4 @@
-"""What the web processes serve: `python -m msh.web`."""
+"""The WSGI application that the web processes serve: `python -m msh.web`."""
 
 import os
 

@@ -48,7 +48,7 @@ def as_text(document: object) -> str:
 
 
 def preview(document: object) -> Preview:
-    """What `document` would change; nothing is changed. Raises setup.SetupRefused."""
+    """Return what `document` would change; nothing is changed. Raises setup.SetupRefused."""
     with transaction.atomic():
         before = as_text(exported())
         report = setup.apply(document)
@@ -59,7 +59,7 @@ def preview(document: object) -> Preview:
 
 
 def digest() -> str:
-    """Of the configuration as it is, like `Preview.seen`."""
+    """Return the digest of the current configuration, like `Preview.seen`."""
     return _digest_of(as_text(exported()))
 
 
@@ -88,5 +88,5 @@ def _agreement(agreement: Agreement) -> dict[str, object]:
 def _values(
     row: Model, keys: Iterable[str], fields: Mapping[str, str] = _SAME
 ) -> dict[str, object]:
-    """What the row has in the fields that the document calls `keys`."""
+    """Return the values of the fields that the document calls `keys`."""
     return {key: getattr(row, fields.get(key, key)) for key in keys if key != "partner"}

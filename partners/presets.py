@@ -34,4 +34,4 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
     "webmethods": {"retries": 4, "retry_interval": 30},
 }
-"""By name; all are of dialect ebms2."""
+"""The presets by name; all are of dialect ebms2."""

@@ -1,4 +1,5 @@
-"""What we show to partners is kept encrypted, so that a copy of the database is not enough."""
+"""Encryption of the credentials that we show to partners, so that a copy of the database is not
+enough to use them."""
 
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ def encrypt(secret: str) -> str:
 
 
 def decrypt(token: str) -> str:
-    """What `encrypt` was given. Any of MSH_FERNET_KEYS may have been the key."""
+    """Return the text that `encrypt` was given. Any of MSH_FERNET_KEYS may be the key."""
     return _decrypted(tuple(settings.MSH_FERNET_KEYS), token)
 
 

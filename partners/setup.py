@@ -72,7 +72,8 @@ NO_SECTIONS: Mapping[str, "Section"] = {}
 
 
 class SetupRefused(ValueError):
-    """What is wrong in the document, one line each: "PATH: what, and the cure". Nothing changed."""
+    """Raised for errors in the document. Its text has one line for each: "PATH: what, and the
+    cure". Nothing was changed."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -81,7 +82,7 @@ class SetupRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one thing: `what` is added, updated or unchanged; `fields` were updated."""
+    """The result for one object: `what` is added, updated or unchanged; `fields` were updated."""
 
     thing: str
     what: str
@@ -126,7 +127,7 @@ def _apply(document: object, sections: Mapping[str, "Section"], setup: "Setup") 
 
 
 class _Stored:
-    """What there is of each kind, read with one query, and what is to be inserted."""
+    """The stored objects of each kind, read with one query, and those to be inserted."""
 
     def __init__(self) -> None:
         self._new: dict[type[Model], list[Model]] = {}
@@ -144,7 +145,7 @@ class _Stored:
 
     @cached_property
     def agreements(self) -> dict[str, dict[str, Agreement]]:
-        """By the name of their partner, then by their TPAId."""
+        """The agreements by the name of their partner, then by their TPAId."""
         names = {one.pk: one for one in self.partners.values()}
         found: dict[str, dict[str, Agreement]] = {}
         for agreement in Agreement.objects.all():

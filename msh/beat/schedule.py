@@ -1,4 +1,4 @@
-"""What runs when: the entries of beat's schedule.
+"""The entries of beat's schedule.
 
 Each entry is created once. Administrators may change, disable or delete it; a later version leaves
 it as they left it.

@@ -17,7 +17,8 @@ class Row(ModelEntry):  # type: ignore[misc] # django-celery-beat has no types
     """A row of the schedule. Its model is also that of the entries that follow it."""
 
     def is_due(self) -> schedstate:
-        """What ran last in the future counts as run now, also when it is read again."""
+        """An entry whose last run is in the future counts as run now, also when it is read
+        again."""
         now = self.app.now()
         if maybe_make_aware(self.model.last_run_at) > now:
             self.model.last_run_at, self.model.no_changes = now, True

@@ -51,7 +51,7 @@ _DATABASE = {
     "prepare_threshold": 5,
 }
 _WRITABLE = {"target_session_attrs": "read-write"}
-"""Of several hosts all but one are usually standbys."""
+"""With several hosts, libpq chooses the primary: the others are usually standbys."""
 
 
 OF_DJANGO = {"prepare_threshold", "isolation_level", "assume_role", "pool", "server_side_binding"}
@@ -106,7 +106,7 @@ def _none(value: str) -> str | None:
 
 # --- Redis ----------------------------------------------------------------------------------------
 class Broker(NamedTuple):
-    """The same server as Celery and as our own clients want it."""
+    """One Redis server, as Celery and as our own clients take it."""
 
     celery_url: str
     celery_options: dict[str, Any]
@@ -156,12 +156,13 @@ _BROKER_TYPES: dict[str, Callable[[str], Any]] = {
     "ssl_min_version": int,
     "ssl_ciphers": str,
 }
-"""What both Celery and our own clients understand. Each of them reads
-such a query in its own way, and Celery fails on most of these names."""
+"""Query parameters that Celery and our own clients both understand. Each reads such a query in its
+own way, and Celery fails on most of these names."""
 
 
 def broker_settings(url: str) -> Broker:
-    """What a REDIS_URL says. Raises ImproperlyConfigured for what Celery or redis-py cannot do."""
+    """Parse a REDIS_URL. Raises ImproperlyConfigured for parameters that Celery or redis-py do not
+    support."""
     parts = urlsplit(url)
     _require_one_server(parts)
     options = dict(_read(name, text) for name, text in parse_qsl(parts.query))

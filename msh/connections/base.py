@@ -21,9 +21,9 @@ PREPARED = 500
 """Statements that are kept prepared on a session. The store has fewer, but some are prepared for
 small and for large numbers."""
 _answered: Address | None = None
-"""Who answered last, for all connections of this process."""
+"""The host that answered last, for all connections of this process."""
 _lost: Address | None = None
-"""Who has lost a session since then."""
+"""The host that has lost a session since then."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

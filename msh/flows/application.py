@@ -13,7 +13,8 @@ from msh.store import plans
 from msh.wire.text import prose
 
 ERRORS = (Exception, SystemExit, CancelledError)
-"""What a function may raise. Not KeyboardInterrupt: that is meant for us."""
+"""The errors that a function of an application may raise. Not KeyboardInterrupt: it is meant for
+this process."""
 REASON_LIMIT = 2000
 """Characters of an exception's words that are kept."""
 

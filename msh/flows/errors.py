@@ -1,4 +1,4 @@
-"""What the flows refuse."""
+"""Errors of the flows."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a worker loop waits for: what any thread puts, and wake-ups from Redis."""
+"""The events that a worker loop waits for: those that threads put, and wake-ups from Redis."""
 
 import os
 import select
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Wakes(Protocol):
-    """Where wake-ups come from."""
+    """The source of wake-ups."""
 
     def fileno(self) -> int:
         """Readable when something has come; -1 while nothing can come."""
@@ -28,7 +28,7 @@ class Events:
         self._is_woken = False
 
     def put(self, event: object) -> None:
-        """What is not urgent wakes nobody: it is taken when the waiting has ended."""
+        """Put an event. One that is not urgent does not end the waiting: it is taken afterwards."""
         self._put.append(event)
         if not self._is_urgent(event) or self._is_woken:
             return

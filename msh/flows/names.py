@@ -7,7 +7,7 @@ from django.conf import settings
 
 _ALL = "*"
 _LARGEST_ID, _LARGEST_ATTEMPT = 2**63 - 1, 2**31 - 1
-"""Of the columns. Who can write to Redis may name what he likes."""
+"""The largest values of the columns. Anybody who can write to Redis may send others."""
 
 
 def _id(text: str, largest: int = _LARGEST_ID) -> int:
@@ -65,7 +65,7 @@ class Names:
         return bool(self.links or self.signals or self.all or self.flights or self.promised)
 
     def token(self) -> str:
-        """As an element of the Redis list, such as "l12 s345"; "*" is all."""
+        """Return the element of the Redis list, such as "l12 s345"; "*" means everything."""
         return " ".join(
             (
                 *([_ALL] if self.all else []),
@@ -78,7 +78,7 @@ class Names:
 
     @classmethod
     def of_token(cls, token: bytes) -> Self:
-        """What cannot be read may mean anything, and so everything."""
+        """Parse an element of the Redis list. One that cannot be read counts as "everything"."""
         try:
             names = token.decode().split()
             links = frozenset(_id(name[1:]) for name in names if name[0] == "l")

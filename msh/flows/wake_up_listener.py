@@ -55,15 +55,15 @@ class WakeUpListener:
         self._disconnect()
 
     def give_back(self, names: Names) -> None:
-        """They are for another worker, or the next one."""
+        """Put these names back for another worker, or for the next one."""
         self._given_back |= names
 
     def fileno(self) -> int:
-        """Of the connection on which wake-ups come; -1 without Redis."""
+        """Return the file descriptor of the connection on which wake-ups come; -1 without Redis."""
         return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
 
     def take(self) -> Names:
-        """What the next wake-up has named, if one has come."""
+        """Return the names of the next wake-up, if one has come."""
         try:
             names = self._read()
             if self._connection is None and time.monotonic() >= self._rests_until:
@@ -84,7 +84,8 @@ class WakeUpListener:
         return names
 
     def take_rest(self) -> Names:
-        """What all others have named. Waits for Redis at most TRY_FOR, if it answers at all."""
+        """Return the names of all other waiting wake-ups. Waits for Redis at most TRY_FOR
+        seconds."""
         if self._connection is None:
             return NOTHING
         try:

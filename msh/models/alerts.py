@@ -1,4 +1,5 @@
-"""Who is called about incidents, and when not: recipients, and maintenance windows of partners."""
+"""Recipients of alerts about incidents, and maintenance windows of partners, in which nobody is
+called."""
 
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -53,17 +54,17 @@ def check_addresses(text: str) -> None:
 
 
 def shown_host(url: str) -> str:
-    """What of an address is no secret: scheme, host and port."""
+    """Return the part of an address that is no secret: scheme, host and port."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}"[:255] if parts.hostname else ""
 
 
 class AlertRecipient(models.Model):
-    """Who is called, about what, when, and how. `rule` is its frozen value.
+    """A recipient of alerts: about what, when and how it is called. `rule` is its frozen value.
 
     `url_secret` is the address that is posted to, `key_secret` the Authorization header of a
-    webhook or the routing key of PagerDuty: both may be used by whoever knows them.
+    webhook or the routing key of PagerDuty: anybody who knows them can use them.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -230,8 +231,8 @@ class AlertRecipient(models.Model):
 
 
 class MaintenanceWindow(models.Model):
-    """Its link is suspended from `starts_at` to `ends_at`, and nobody is called about the partner.
-    `window` is its frozen value."""
+    """A time in which the link to a partner is suspended, and nobody is called about it. `window`
+    is its frozen value."""
 
     partner = models.ForeignKey(
         "partners.Partner", on_delete=models.CASCADE, related_name="maintenance_windows"
@@ -254,7 +255,7 @@ class MaintenanceWindow(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     outcome = models.TextField(blank=True, default="", db_default="")
-    """What happened, as sentences."""
+    """The result, as sentences."""
 
     class Meta:
         ordering = ["-starts_at"]

@@ -1,4 +1,4 @@
-"""Who comes in through the REST API: applications and Spark jobs."""
+"""Tokens of the REST API, for applications and Spark jobs."""
 
 import secrets
 from collections.abc import Iterable
@@ -37,11 +37,11 @@ PERMISSIONS: dict[str, frozenset[str]] = {
     Scope.CONSUME: frozenset({"take_delivery"}),
     Scope.OPERATE: frozenset(),  # each action asks for its own
 }
-"""What the user of a token must be permitted, of the app msh, for a scope to open anything."""
+"""The permissions of the app msh that the token's user needs for each scope."""
 
 
 def missing_permissions(user: Any, scopes: Iterable[str]) -> list[str]:
-    """What this user lacks for a token with these scopes."""
+    """Return the permissions that this user lacks for a token with these scopes."""
     needed = {f"msh.{name}" for scope in scopes for name in PERMISSIONS.get(scope, ())}
     return sorted(name for name in needed if not user.has_perm(name))
 

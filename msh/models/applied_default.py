@@ -8,8 +8,8 @@ from django.db.models.functions import Now
 
 class AppliedDefaultQuerySet(models.QuerySet["AppliedDefault"]):
     def mark_new(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that were not applied before; from now on they were. Needs a
-        transaction that applies them."""
+        """Return those of `names` that were not applied before, and record them as applied. The
+        caller applies them in the same transaction."""
         wanted = list(names)
         known = set(self.filter(name__in=wanted).values_list("name", flat=True))
         new = [name for name in wanted if name not in known]

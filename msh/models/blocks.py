@@ -13,8 +13,8 @@ from django.db.models import Max, Min
 
 
 class Block(models.Func):
-    """Of an id: 65,536 ids are one block. With fewer, a search would probe more; the part of one
-    block, about 6 MB, has to fit into `shared_buffers`."""
+    """The block of an id: 65,536 ids are one block. With fewer, a search would probe more; the part
+    of one block, about 6 MB, has to fit into `shared_buffers`."""
 
     function = ""
     template = "(%(expressions)s >> 16)"

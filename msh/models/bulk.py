@@ -42,10 +42,10 @@ class BulkJob(models.Model):
     cancelled_by = models.CharField(max_length=150, blank=True, default="")
     cancel_reason = models.TextField(blank=True, default="", db_default="")
     confirmation = models.UUIDField(null=True, editable=False, unique=True)
-    """Of the form that was confirmed: sent twice, it starts one job."""
+    """The key of the confirmed form: if it is sent twice, it starts one job."""
     about = models.TextField(blank=True, editable=False, default="", db_default="")
-    """What the rows were chosen from, such as the queue of a link. Sent with something else, the
-    confirmation is refused."""
+    """The set that the rows were chosen from, such as the queue of a link. A confirmation of
+    another set is refused."""
 
     class Meta:
         ordering = ["-id"]

@@ -13,9 +13,9 @@ class NotAllowed(ImportError):
 
 
 def load(path: str) -> Callable[..., Any]:
-    """What a dotted path names. Importing it runs code, so that who may set it could run any:
-    MSH_CALLABLES says what may be named, and Python's own modules never are. Raises NotAllowed, and
-    what importing raises."""
+    """Import the object that a dotted path names. Importing runs code, so MSH_CALLABLES says which
+    modules may be named; those of the standard library never may. Raises NotAllowed, and the errors
+    of the import."""
     prefixes = settings.MSH_CALLABLES
     if path.partition(".")[0] in sys.stdlib_module_names:
         raise NotAllowed(f"{path} is a function of Python itself, not of your application.")

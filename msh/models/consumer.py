@@ -1,4 +1,4 @@
-"""Who takes accepted messages: the consumers of our applications."""
+"""Consumers: the applications that take accepted messages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,7 @@ def check_url(url: str) -> None:
 
 
 class Consumer(models.Model):
-    """Where messages of a partner, ServiceInterface and Action go. An empty field fits any.
+    """The consumer of messages by partner, ServiceInterface and Action. An empty field fits any.
 
     Of several that fit, the one that says most takes the message: first by partner, then by
     ServiceInterface, then by Action. A message stays with the consumer it was first given to.
@@ -173,7 +173,7 @@ class Consumer(models.Model):
             )
 
     def _refuse_secret_elsewhere(self, before: "Consumer") -> None:
-        """Who may change an address must not read out the secret by having it sent there."""
+        """A user who may change an address must not learn the secret by having it sent there."""
         if self.url and origin(self.url) != origin(before.url):
             moved = "Host, port or scheme has changed: enter the authorization again, or none."
             raise ValidationError({"url": moved})

@@ -14,11 +14,13 @@ WAITING = Q(called=True) | Q(due__isnull=False)
 
 class InboundConversationQuerySet(models.QuerySet["InboundConversation"]):
     def waiting(self) -> Self:
-        """By the condition of their index, and in its order: called ones first."""
+        """Return the waiting conversations by the condition and order of their index: those that
+        operators were called for come first."""
         return self.filter(WAITING).order_by("-called", "due", "pk")
 
     def named(self, conversation_id: str) -> Self:
-        """By the unique index, which begins with the agreement."""
+        """Return the conversations of this name, by the unique index, which begins with the
+        agreement."""
         digest = MD5(models.Value(conversation_id))
         known = self.alias(digest=MD5("conversation_id")).filter(digest=digest)
         return known.filter(agreement__in=Agreement.objects.order_by().values("pk"))

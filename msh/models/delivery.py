@@ -60,7 +60,7 @@ class Delivery(models.Model):
         help_text="The earlier delivery that completed the message.",
     )
     replay_order = models.BigIntegerField(null=True, editable=False)
-    """Of a replay: the order of its pair or conversation, see `NewHead`."""
+    """For a replay, the order of its pair or conversation, see `NewHead`."""
     pair = models.BigIntegerField(editable=False, db_default=0)
     """The link of its message, negative for a message in the order of a conversation; by a trigger.
     What is to be run again is looked for pair by pair."""
@@ -131,7 +131,7 @@ class Delivery(models.Model):
         return f"{self.message} to {self.consumer}" + (" (replay)" if self.replay_of_id else "")
 
     def get_state_display(self) -> str:  # type: ignore[no-redef]
-        """In place of Django's: a replay begins as one that is to be run."""
+        """Replaces Django's: a replay begins in the state of a delivery that is to be run again."""
         if self.replay_of_id and not self.attempt:
             return "to be replayed"
         return dict(_CHOICES).get(self.state, self.state)

@@ -16,11 +16,11 @@ _STATES = (FlightState.READY, FlightState.WAITING, FlightState.HELD)
 
 
 class Flight(models.Model):
-    """Where a reliable message stands: the value of the same name in `msh/protocol/flight/`.
+    """The flight of a reliable message: the value of the same name in `msh/protocol/flight/`.
     `msh.store.flights.flights` alone writes it; it is deleted when the message ends, which is
     FLYING until then.
 
-    `ends_at` is that of the value: when Expired is due.
+    `ends_at` is the time at which its Expired event is due.
     """
 
     # No foreign keys in the database: the statement that stores a message writes its flight, and
@@ -59,7 +59,7 @@ class Flight(models.Model):
     held_for = models.CharField(max_length=32, blank=True, default="", db_default="")
     """An IncidentKind, or "operator"."""
     waits_turn = models.BooleanField(default=False, db_default=False)
-    """It is sent in order, and has no number yet."""
+    """The message is sent in order, and has no number yet."""
     ordered_in = models.ForeignKey(
         "OutboundConversation",
         on_delete=models.PROTECT,
@@ -127,11 +127,13 @@ class Flight(models.Model):
 
 class OutboundConversationQuerySet(models.QuerySet["OutboundConversation"]):
     def waiting(self) -> Self:
-        """Those that stand still until an operator, or an Acknowledgment, lets them go on."""
+        """Return the conversations that are stopped until an operator, or an Acknowledgment, lets
+        them continue."""
         return self.filter(state=NumberingState.STOPPED).order_by("pk")
 
     def named(self, conversation_id: str) -> Self:
-        """By the unique index, which begins with the agreement."""
+        """Return the conversations of this name, by the unique index, which begins with the
+        agreement."""
         known = self.filter(conversation_id=conversation_id)
         return known.filter(agreement__in=Agreement.objects.order_by().values("pk"))
 

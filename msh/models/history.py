@@ -20,12 +20,14 @@ NEWEST_FIRST = (Block("pk").desc(), "-pk")
 
 class HistoryQuerySet(models.QuerySet["History"]):
     def by_persons(self, name: str = "") -> "HistoryQuerySet":
-        """What operators did, all of them or the one of this name: an index has these rows only."""
+        """Return the actions of all operators, or of the one with this name. A partial index has
+        only these rows."""
         acts = self.exclude(actor=SYSTEM)
         return acts.filter(actor=name) if name else acts
 
     def of_message(self, message_id: str) -> "HistoryQuerySet":
-        """In the order of `OLDEST_FIRST` or `NEWEST_FIRST`, the index has them sorted."""
+        """Return the rows of a message. The index has them in the order of `OLDEST_FIRST` and
+        `NEWEST_FIRST`."""
         rows = self.alias(block=Block("pk"))
         return rows.filter(block__in=blocks_of(History), message_id=message_id)
 
@@ -55,8 +57,8 @@ class History(models.Model):
     """Why, as a code: the kind of the incident that was opened, `early_warning` or `duplicate`."""
     detail = models.TextField(blank=True)
     times = models.IntegerField(default=1, db_default=1)
-    """What a partner repeats is one row a minute, which counts: the database lets `times` and
-    `last_at` grow and nothing else change."""
+    """The count of repetitions: what a partner repeats within a minute is one row. The database
+    lets only `times` and `last_at` of a row change, and only grow."""
     last_at = models.DateTimeField(null=True, blank=True)
     """When it happened last, if that was more than once."""
 

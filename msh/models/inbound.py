@@ -34,11 +34,12 @@ class InboundMessageQuerySet(MessageQuerySet["InboundMessage"]):
     time = "received_at"
 
     def undelivered(self) -> Self:
-        """In the order of its pair. Apart from `undelivered_in_order`: each has its index."""
+        """Return the undelivered messages in the order of the pair. Those of ordered conversations
+        are in `undelivered_in_order`, which has another index."""
         return self.filter(ordered_in=None, state=InboundState.ACCEPTED)
 
     def undelivered_in_order(self) -> Self:
-        """In the order of a conversation; what is held there too."""
+        """Return the undelivered messages in the order of a conversation, including held ones."""
         states = [InboundState.ACCEPTED, InboundState.HELD]
         return self.filter(ordered_in__isnull=False, state__in=states)
 
@@ -50,8 +51,8 @@ class InboundMessage(MessageColumns):
     """
 
     replay: int | None = None
-    """What a consumer in our process is called with: the number of the delivery that is a replay,
-    None for the first delivery."""
+    """The argument for an in-process consumer: the number of the delivery if it is a replay, None
+    for the first delivery."""
 
     link = models.ForeignKey(
         "InboundLink",
@@ -86,10 +87,11 @@ class InboundMessage(MessageColumns):
     """The conversation in whose order it is delivered. None: in the order of its pair."""
     order_number = models.IntegerField("MessageOrder", null=True, blank=True)
     turn = models.BigIntegerField(null=True, blank=True)
-    """Its place in the order of delivery if that is not its id: given when it is released."""
+    """Its position in the order of delivery, if that is not its id. It is set when the message is
+    released."""
 
     feed_position = models.BigIntegerField(null=True, blank=True)
-    """Its place in the feed, None until the feed is read: see `flows.feed`."""
+    """Its position in the feed, None until the feed is read: see `flows.feed`."""
 
     forward_due = models.DateTimeField(null=True, blank=True)
     """When it is next tried to send it on, after that failed."""

@@ -24,7 +24,8 @@ class Incident(models.Model):
     reason = models.CharField(max_length=20, blank=True, default="", db_default="")
     """A Reason, if what opened it names one."""
     consumer = models.CharField(max_length=63, blank=True, db_default="", default="")
-    """Of a delivery, or of the link that is stuck for it: a name, for it outlives the consumer."""
+    """The consumer of a delivery, or the one that a link is stuck for. It is a name, because the
+    incident outlives the consumer."""
     count = models.PositiveIntegerField(default=1, db_default=1)
     opened_at = models.DateTimeField()
     last_at = models.DateTimeField()
@@ -67,7 +68,7 @@ class Incident(models.Model):
 
 
 class IncidentNote(models.Model):
-    """What somebody found out or did about an incident. Append-only, as the history is."""
+    """A note about an incident: what somebody found out or did. Append-only, like the history."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notes")
     at = models.DateTimeField(db_default=Now())
@@ -117,11 +118,11 @@ class OperatorNotice(models.Model):
     reason = models.CharField(max_length=20, blank=True, default="", db_default="")
     """A Reason: of the last answer, else of the incident."""
     held = models.BooleanField(default=False, db_default=False)
-    """It was held back in quiet hours: it is sent in a digest when they end."""
+    """Whether it was held back in quiet hours. It is sent in a digest when they end."""
     is_end = models.BooleanField(default=False, db_default=False)
-    """It says that what it is about is over."""
+    """Whether it says that the incident is over."""
     wants_end = models.BooleanField(default=False, db_default=False)
-    """Its recipient is to be told when that is over, and was not yet."""
+    """Whether its recipient must still be notified of the end of the incident."""
     at = models.DateTimeField()
     due = models.DateTimeField()
     tries = models.PositiveIntegerField(default=0, db_default=0)

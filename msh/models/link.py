@@ -166,7 +166,7 @@ def lane_of(link: Any, message: Any | None) -> Lane:
 
 
 def _stored_terms(stored: Any) -> Terms:
-    """Of a row of a model or of SQL: Django has psycopg leave jsonb as text."""
+    """Read the terms from a row of a model or of SQL: Django has psycopg return jsonb as text."""
     return _terms_of_text(stored) if isinstance(stored, str) else _terms_of(stored)
 
 
@@ -221,7 +221,8 @@ class InboundLink(models.Model):
 
 
 def link_of(partner: "Partner", direction: str) -> OutboundLink | InboundLink | None:
-    """None of a partner that was created and not used yet: a link is made when it is needed."""
+    """Return the link of a partner. None for a partner that is not used yet: links are created when
+    they are needed."""
     link: OutboundLink | InboundLink | None
     link = getattr(partner, "outbound_link" if direction == "out" else "inbound_link", None)
     return link

@@ -1,4 +1,5 @@
-"""What messages have in both directions, and how they are found among millions.
+"""The columns that messages of both directions share, and the queries that find them among
+millions.
 
 Each condition is one that an index answers. The indexes begin with the link, because that is what
 the hot path needs; a condition without a partner names every link, which costs one probe for each.
@@ -52,7 +53,7 @@ def _name(verbose_name: str) -> "models.TextField[str, str]":
 
 
 class MessageColumns(models.Model):
-    """What a message has in both directions."""
+    """The columns that messages of both directions share."""
 
     # No foreign keys in the database to agreement and link: who writes a message has a deletion of
     # either wait, and a trigger refuses to delete what has messages
@@ -87,7 +88,8 @@ class MessageColumns(models.Model):
 
 
 class MessageQuerySet(models.QuerySet[Message, Message]):
-    """Of outbound or inbound messages. Values are whole: nothing is searched within them."""
+    """Queries of outbound or inbound messages. Values are compared as a whole: nothing is searched
+    within them."""
 
     time: ClassVar[str]
     """The field in whose order the rows come."""
@@ -111,8 +113,8 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         return self.alias(block=Block("pk"), conversation_digest=MD5("conversation_id"))
 
     def _is_conversation(self, value: str) -> models.Q:
-        """By the digest, which is indexed: a ConversationId that a router forwards has any
-        length."""
+        """The condition for a conversation, by its digest, which is indexed: a ConversationId that
+        a router forwards has any length."""
         digest = md5(value.encode(), usedforsecurity=False).hexdigest()
         blocks = blocks_of(self.model)
         return models.Q(block__in=blocks, conversation_digest=digest, conversation_id=value)
@@ -152,7 +154,8 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
         return row[0] if row and row[0] is not None else 0
 
     def _links(self, **conditions: object) -> list[int]:
-        """As a list: the planner then probes for each, whatever it thinks of the tables' sizes."""
+        """Return the ids of all links as a list: the planner then probes the index for each,
+        whatever its estimate of the tables' sizes is."""
         links = self._link_model().objects.filter(**conditions)
         return list(links.values_list("pk", flat=True))
 

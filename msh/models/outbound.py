@@ -33,7 +33,7 @@ SHOWN_STATES = [
     *(choice for choice in OutboundState.choices if choice[0] != OutboundState.FLYING),
     (HELD, HELD),
 ]
-"""Those that `shown_state` may give."""
+"""The states that `shown_state` may return."""
 
 
 def shown_state() -> models.Case:
@@ -66,7 +66,7 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
         return self.filter(state=OutboundState.QUEUED)
 
     def failed_for_good(self) -> "OutboundMessageQuerySet":
-        """Those that failed, and of which no copy was submitted."""
+        """Return the failed messages that were not submitted again as a copy."""
         copies = self.model.objects.filter(corrects=models.OuterRef("pk"))
         return self.filter(~models.Exists(copies), state=OutboundState.FAILED)
 
@@ -98,8 +98,8 @@ class OutboundMessageQuerySet(MessageQuerySet["OutboundMessage"]):
         return super().in_state(state)
 
     def _with_flights(self, state: str, others: Q) -> "OutboundMessageQuerySet":
-        """Those of `others`, and those whose flight has this state. A union: with an OR over both
-        tables no index would answer either."""
+        """Return `others` and the messages whose flight has this state, as a union: an OR over both
+        tables could use no index."""
         flights = self._flight_model().objects.filter(FLIGHTS_IN[state])
         if not flights.exists():
             return self.filter(others)
@@ -151,7 +151,7 @@ class OutboundMessage(MessageColumns):
     epoch = models.IntegerField(null=True, blank=True)
     sequence_number = models.IntegerField("SequenceNumber", null=True, blank=True)
     order_number = models.IntegerField("MessageOrder", null=True, blank=True)
-    """Its number in its conversation."""
+    """The number of the message in its conversation."""
     terms = models.JSONField(null=True, blank=True)
     head = models.BinaryField(null=True)
     body_sha256 = models.BinaryField(null=True, max_length=32)

@@ -1,5 +1,5 @@
-"""What people changed of what is set up. Append-only, as the history is; a trigger refuses. After
-MSH_KEEP_CHANGES days, a year at least, it may go."""
+"""Changes that people made to the configuration. Append-only like the history: a trigger refuses
+updates. After MSH_KEEP_CHANGES days, a year at least, they may be removed."""
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models

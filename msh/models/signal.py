@@ -37,7 +37,8 @@ class SignalQuerySet(models.QuerySet["Signal"]):
         return self._with_ref(message.message_id, [message.pk], [message.link_id])
 
     def kept_refusals(self) -> "SignalQuerySet":
-        """Of messages that were refused for good: each copy gets the same Error."""
+        """Return the kept Errors of messages that were refused for good: each further copy gets the
+        same Error."""
         return self.filter(kind=SignalKind.ERROR, content_digest__isnull=False)
 
     def _with_ref(
@@ -73,8 +74,8 @@ class Signal(models.Model):
     kind = models.CharField(max_length=15, choices=SignalKind)
     # No foreign key: what an Acknowledgement says stays true without the message.
     inbound_id = models.BigIntegerField(default=NO_MESSAGE, db_default=NO_MESSAGE, editable=False)
-    """Of the message that an Acknowledgement is for; otherwise NO_MESSAGE. First in the index, for
-    MessageIds come in no order (docs/decisions/2026-11-23-blocks.md)."""
+    """The row id of the message that an Acknowledgement is for; otherwise NO_MESSAGE. First in the
+    index, for MessageIds come in no order (docs/decisions/2026-11-23-blocks.md)."""
     ref_to_message_id = models.CharField("RefToMessageId", max_length=255, blank=True)
     tpa_id = models.TextField("TPAId", blank=True)
     conversation_id = models.TextField("ConversationId", blank=True)
@@ -85,7 +86,7 @@ class Signal(models.Model):
     description = models.TextField(blank=True, db_default="")
     min_retry_secs = models.IntegerField(null=True, blank=True)
     sequence_number = models.IntegerField(null=True, blank=True)
-    """Of the message that is refused, as far as it could be read."""
+    """The number of the refused message, as far as it could be read."""
 
     first_at = models.DateTimeField()
     pending = models.IntegerField(default=1, db_default=1)
@@ -101,7 +102,7 @@ class Signal(models.Model):
         max_length=5, choices=Dialect, default=Dialect.TRP, db_default=Dialect.TRP.value
     )
     content_digest = models.BinaryField(null=True)
-    """Of a message that is refused for good: a further copy is known by it."""
+    """The digest of a message that is refused for good, by which further copies are recognised."""
 
     last_status = models.SmallIntegerField(null=True, blank=True)
     last_detail = models.TextField(blank=True, db_default="")
@@ -137,5 +138,5 @@ class Signal(models.Model):
 
     @property
     def is_kept_refusal(self) -> bool:
-        """As `kept_refusals` has it."""
+        """Whether `kept_refusals` has it."""
         return self.kind == SignalKind.ERROR and self.content_digest is not None

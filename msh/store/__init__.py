@@ -1,4 +1,4 @@
-"""Where everything is read and written: every SQL statement, every change of state.
+"""The store: every SQL statement and every change of state.
 
-Flows call these rooms and decide nothing about rows; models only describe the tables.
+Flows call it and decide nothing about rows; models only describe the tables.
 """

@@ -1,12 +1,12 @@
-"""What a process has read or written last, and asks for again only if it has to. It counts only
-together with a statement that finds it unchanged."""
+"""A cache of rows that this process has read or written. A cached row counts only together with a
+statement that finds it unchanged."""
 
 from typing import Any, TypeVar
 
 from django.db.backends.signals import connection_created
 
 ENTRIES = 10_000
-"""Of one kind, at most."""
+"""The largest number of entries of one kind."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,8 +31,8 @@ _all: list[Cache[Any, Any]] = []
 
 
 def _clear(**_: object) -> None:
-    """With a new session: the database may have been restored, and would give the numbers of
-    cached transactions once more."""
+    """Clear the cache when a session is new: the database may have been restored, and would then
+    use the numbers of cached transactions once more."""
     for one in _all:
         one.clear()
 

@@ -103,8 +103,9 @@ _size = 0
 def usage_of(
     link_id: int, link: ReceivingLink, limits: Limits, *, size: int = 0, held: bool = False
 ) -> Usage:
-    """What waits for its consumer, and when the message was accepted that is `rate` back. `size`:
-    bytes of the message that would be added. `held`: what waits for a message before it counts too.
+    """Return how much of a partner waits for its consumer, and when the message was accepted that
+    is `rate` messages back. `size`: bytes of the message that would be added. `held`: what waits
+    for a message before it counts too.
 
     It is counted at most every COUNTED_EVERY seconds, and before a message is refused: counting for
     each message would cost the backlog each time.

@@ -21,8 +21,8 @@ C = TypeVar("C")
 
 
 class Order(IntEnum):
-    """In which order one transaction writes, so that constraints hold after each statement and all
-    transactions lock rows in one order: see ARCHITECTURE.md."""
+    """The order in which one transaction writes, so that constraints hold after each statement and
+    all transactions lock rows in one order: see ARCHITECTURE.md."""
 
     MESSAGE = 0
     """A message has its number before a link points at it."""
@@ -45,7 +45,7 @@ class Statement(Generic[Row_co]):
 
     sql: str
     row: type[Row_co] | None = None
-    """What each row is made into, by the names of its columns. None: rows are not read."""
+    """The type of each row; its fields are the names of the columns. None: rows are not read."""
     order: Order = Order.MESSAGE
     """Its place among the writes of one transaction."""
     binary: bool = False

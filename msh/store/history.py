@@ -16,8 +16,9 @@ MESSAGE, LINK = "message", "link"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it, and why: a person by user name, or the MSH itself. `approval`: of a second
-    person, for an act that needs one. `by_command`: given by who ran it, and proven by nothing."""
+    """The actor of an event, and why: a person by user name, or the MSH itself. `approval`: of a
+    second person, for an act that needs one. `by_command`: given by who ran it, and proven by
+    nothing."""
 
     name: str = SYSTEM
     reason: str = ""
@@ -88,8 +89,8 @@ _ALIKE = ", ".join(name for name in COLUMNS if name not in ("at", "message_id"))
 
 
 def insert_or_count_one(**values: str) -> str:
-    """As `insert_one`, after WITH or a further expression of it. A repetition within a minute is
-    counted in the row of the first one.
+    """Like `insert_one`, for a statement after WITH or after another expression of it. A repetition
+    within a minute is counted in the row of the first one.
 
     A partner may repeat a message a million times. Only the newest rows of the message are
     searched, so that the cost does not grow with their number; and only the newest blocks of the
@@ -126,7 +127,7 @@ def insert(row: HistoryRow) -> Call[None]:
 
 
 def insert_or_count(row: HistoryRow) -> Call[None]:
-    """As `insert`; a repetition of the row within a minute is counted in it."""
+    """Like `insert`, but a repetition of the row within a minute is counted in it."""
     return COUNT.of(row)
 
 

@@ -32,12 +32,13 @@ PASSING = (
     IncidentKind.BACKLOG,
     IncidentKind.ROUTE_FAILED,
 )
-"""What a partner was refused for until the cause is gone, here or there."""
+"""Kinds of incidents for which messages of a partner are refused until the cause is gone, here or
+there."""
 
 
 @dataclass(frozen=True)
 class NewIncident:
-    """What `open_incident` takes."""
+    """The argument of `open_incident`."""
 
     partner_id: int
     direction: str
@@ -190,8 +191,8 @@ def note_stuck(
 
 
 def resolve_held(partner_id: int, actor: Actor) -> None:
-    """What was opened only because an operator held the deliveries of a partner. What is stuck for
-    another reason is found again."""
+    """Resolve the incidents that were opened only because an operator held the deliveries of a
+    partner. Deliveries that are stuck for another reason are found again."""
     Incident.objects.filter(
         partner=partner_id,
         direction=Direction.IN,

@@ -40,7 +40,8 @@ SELECT pid, coalesce(nullif(application_name, ''), backend_type, 'unknown'),
 FROM pg_stat_activity WHERE pid = ANY(pg_blocking_pids(%s))
 ORDER BY wait_event_type IS NOT DISTINCT FROM 'Lock', xact_start LIMIT 1
 """
-"""Who holds the lock comes before those who wait for it, too."""
+"""Finds the session in the way: the one that holds the lock, rather than one that waits for it
+too."""
 _LOOK_EVERY = 0.05  # seconds
 
 
@@ -202,7 +203,7 @@ class BackFill(Operation):
                 time.sleep(PAUSE)
 
     def database_backwards(self, *_: object) -> None:
-        """What was filled in stays."""
+        """Values that were filled in stay."""
 
     def describe(self) -> str:
         return f"Fill in {', '.join(self.values)} of {self.model_name}"

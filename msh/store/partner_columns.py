@@ -40,7 +40,7 @@ PARTNER_IN_VERSION = f"""
         LEFT JOIN partners_ownidentity own ON true
         WHERE credential.id = %(credential_id)s AND partner.id = %(partner_id)s)
 """
-"""The same, for a statement that is to write only then."""
+"""The condition that the partner has this version, for a statement that writes only then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

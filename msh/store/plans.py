@@ -42,7 +42,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _sessions: WeakKeyDictionary[Any, _Plan] = WeakKeyDictionary()
-"""Those that are not as every session begins."""
+"""Sessions whose settings differ from those with which every session begins."""
 
 
 def plan_for_hot_path() -> None:

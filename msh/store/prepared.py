@@ -52,7 +52,7 @@ class _Converted:
     name: bytes = b""
     """Empty if it is not prepared."""
     is_new: bool = False
-    """It has to be prepared before it is run."""
+    """Whether it has to be prepared before it is run."""
 
 
 class _Text(NamedTuple):
@@ -83,8 +83,8 @@ def _numbered(sql: str) -> _Text:
 
 
 class _Prepared:
-    """What is prepared on one session, and how often what is not has been run on it. A ROLLBACK
-    changes neither: PostgreSQL plans a statement anew when its tables have changed."""
+    """The statements that are prepared on one session, and how often others have been run on it. A
+    ROLLBACK changes neither. PostgreSQL plans a statement again when its tables have changed."""
 
     def __init__(self, session: Session) -> None:
         self.transformer: abc.Transformer = Transformer(session)
@@ -133,7 +133,8 @@ class _Prepared:
         return True
 
     def deallocate(self) -> None:
-        """What is forgotten. In a transaction that has failed PostgreSQL would refuse it."""
+        """Deallocate the statements that were dropped here. PostgreSQL would refuse that in a
+        failed transaction."""
         libpq = self._session.pgconn
         if self._is_forgotten and libpq.transaction_status != TransactionStatus.INERROR:
             libpq.exec_(b"DEALLOCATE ALL")
@@ -242,8 +243,8 @@ def _send(libpq: PGconn, one: _Converted) -> None:
 
 
 def _results(libpq: PGconn) -> list[PGresult]:
-    """Of everything up to the synchronisation, in order. While much is sent, libpq reads what is
-    answered meanwhile. Raises OperationalError if the connection is lost."""
+    """Return the results of everything up to the synchronisation point, in order. libpq reads
+    answers also while it sends. Raises OperationalError if the connection is lost."""
     poll = select.poll()
     socket = libpq.socket
     poll.register(socket, select.POLLIN | select.POLLOUT)
@@ -273,7 +274,7 @@ def _error(session: Session, result: PGresult) -> psycopg.Error:
 
 
 _columns: dict[str, list[str]] = {}
-"""Of each statement of `msh/store/`, the names of its columns, read from its first result."""
+"""The names of the columns of each statement of `msh/store/`, read from its first result."""
 
 
 def _rows(transformer: abc.Transformer, result: PGresult, sql: str, row: type[Any]) -> list[Any]:

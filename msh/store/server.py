@@ -37,16 +37,16 @@ SNAPSHOT_OLD = 300.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHolder:
-    """What keeps dead rows of our tables from being removed. `seconds` since it began; infinite
-    where the server does not say since when. `name` is for those who may know who works with the
-    database."""
+    """A session that keeps dead rows of our tables from being removed. `seconds` since it began;
+    infinite where the server does not say since when. `name` is for those who may know who works
+    with the database."""
 
     name: str
     seconds: float
 
     @property
     def old(self) -> bool:
-        """It has been held for so long that dead rows slow the queues down."""
+        """Whether it is so old that dead rows slow the queues down."""
         return self.seconds >= SNAPSHOT_OLD
 
     def __str__(self) -> str:

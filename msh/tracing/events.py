@@ -1,4 +1,4 @@
-"""What spans are made of."""
+"""The events that spans are made from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from msh.tracing.context import Context
 
 @dataclass(slots=True)
 class Request:
-    """What this thread answers; then the message that is in it, once it was read."""
+    """The request that this thread answers, and the message in it, once it was read."""
 
     traceparent: str
     began: int
@@ -22,7 +22,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What has happened. `begin`, `end`: nanoseconds of the clock. `error` "": it went well."""
+    """Something that has happened. `begin`, `end`: nanoseconds of the clock. `error` is empty if it
+    went well."""
 
     name: str
     kind: SpanKind

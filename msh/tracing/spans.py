@@ -176,7 +176,8 @@ class Recorder:
         return replace(job, headers=(*job.headers, (HEADER, write(context))))
 
     def with_context(self, job: Job) -> Job:
-        """With the header `traceparent`, if it is about a message and goes over HTTP."""
+        """Return the job with the header `traceparent`, if it is about a message and goes over
+        HTTP."""
         return self._with_context(job) or job
 
     @_harmless
@@ -249,7 +250,8 @@ class Recorder:
         span.end(event.end)
 
     def _is_sampled(self, message_id: str) -> bool:
-        """As the sampler decides by the id of a trace: each MSH takes the same messages."""
+        """Whether the trace is sampled. The sampler decides by its id, so that each MSH samples the
+        same messages."""
         return (trace_of(message_id) & TraceIdRatioBased.TRACE_ID_LIMIT) < self._sampler.bound
 
     def _request(self) -> Request | None:

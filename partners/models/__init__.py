@@ -1,4 +1,4 @@
-"""Who we talk to: partners, how each shows who it is, what was agreed, and who we are."""
+"""Partners, their credentials, the agreements with them, routes, and our own identity."""
 
 from .agreement import Agreement
 from .credential import SECRET_LENGTH, Credential, CredentialKind, digest_of

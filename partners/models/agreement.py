@@ -1,4 +1,4 @@
-"""What we agreed on with a partner: a TPA."""
+"""The agreement with a partner: a TPA."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -153,14 +153,15 @@ class Agreement(Ebms2Settings):
 
     @property
     def settings(self) -> Settings:
-        """Of its dialect."""
+        """The settings that agreements of its dialect have."""
         return settings_of(self.dialect)
 
     known: "Iterable[Agreement] | None" = None
     """The others of its partner, if who checks it has read them."""
 
     def follow(self) -> bool:
-        """What is asked for all dialects alike reads the timeout. True if it was set."""
+        """Set the timeout for a dialect that has none, because queries for all dialects read it.
+        True if it was set."""
         if self.settings.has("timeout"):
             return False
         self.timeout = self.retry_interval

@@ -27,13 +27,12 @@ class Dialect(models.TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What agreements of one dialect have. `names`: what documents call a setting → the field of
-    Agreement. `flies`: each reliable message has a flight of its own, none has a number.
+    """The settings of agreements of one dialect. `names`: what documents call a setting → the field
+    of Agreement. `flies`: each reliable message has a flight of its own, none has a number.
     `message_id` makes a MessageId, `conversation_id` the ConversationId of one that begins a
-    conversation. `why_not` says why a message with this Service, its type and
-    these semantics cannot be submitted: the name of what is wrong and a sentence, or None.
-    `has_ping`: the partner's MSH can be asked whether it is there, and for the status of a
-    message."""
+    conversation. `why_not` says why a message with this Service, its type and these semantics
+    cannot be submitted: the name of what is wrong and a sentence, or None. `has_ping`: the
+    partner's MSH can be asked whether it is there, and for the status of a message."""
 
     names: Mapping[str, str]
     terms: Callable[["Agreement"], Terms]
@@ -49,7 +48,8 @@ class Settings:
 
 
 def settings_of(dialect: str) -> Settings:
-    """Of a dialect that is none: those of the default, for the field itself is refused."""
+    """Return the settings of a dialect; of an unknown one those of the default, because the field
+    itself is refused."""
     return _SETTINGS.get(dialect, _SETTINGS[Dialect.TRP])
 
 
@@ -84,9 +84,10 @@ def _flight_terms(agreement: "Agreement") -> FlightTerms:
 
 
 def _new_uuid() -> UUID:
-    """Of version 7 (RFC 9562): 48 bits are milliseconds, 74 are random. What is new comes last in
-    each index, ours and the partner's, where a random place costs more the more is stored.
-    No library for three lines: nothing needs the order within a millisecond that one would add."""
+    """Return a UUID of version 7 (RFC 9562): 48 bits are milliseconds, 74 are random. New ids are
+    the last in each index, ours and the partner's, where a random position costs more the more is
+    stored. No library for three lines: nothing needs the order within a millisecond that one would
+    add."""
     milliseconds = time.time_ns() // 1_000_000
     high = milliseconds << 16 | 7 << 12 | secrets.randbits(12)
     return UUID(int=high << 64 | 0b10 << 62 | secrets.randbits(62))

@@ -30,7 +30,7 @@ WAIVABLE = (
 
 
 class Presence(models.TextChoices):
-    """Of an element that asks for something, in the messages of an agreement (EB-043)."""
+    """Whether messages of an agreement have an element that asks for something (EB-043)."""
 
     ALWAYS = "always", "always"
     NEVER = "never", "never"

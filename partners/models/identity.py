@@ -1,4 +1,4 @@
-"""Who we are to partners that were not given another `our_uri`."""
+"""Our identity for partners that have no `our_uri` of their own."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,8 @@ class Identity:
 
     @classmethod
     def given(cls, msh_uri: str | None, error_uri: str | None) -> "Identity":
-        """By the row's two values, or None without a row; what is blank comes from the settings."""
+        """Return the identity of the row's two values, which are None without a row. Blank ones
+        come from the settings."""
         if msh_uri:
             return cls(msh_uri, error_uri or msh_uri)
         uri = settings.MSH_URI

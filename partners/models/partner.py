@@ -209,12 +209,12 @@ class Partner(models.Model):
 
     @property
     def our_uri_or_default(self) -> str:
-        """Who we are to this partner, as it stands in the RoutingHeader."""
+        """Our URI for this partner, as the RoutingHeader has it."""
         return self.our_uri or self.default_uri or our_identity().uri
 
     @property
     def destination(self) -> str:
-        """Where Normal messages and Acknowledgements are transmitted."""
+        """The address to which Normal messages and Acknowledgements are transmitted."""
         return self.address or self.uri
 
     @property
@@ -223,7 +223,7 @@ class Partner(models.Model):
 
     @property
     def error_destination(self) -> str:
-        """Where Error Messages are transmitted (D34)."""
+        """The address to which Error Messages are transmitted (D34)."""
         return self.error_address or self.destination
 
     @property
@@ -294,7 +294,7 @@ class Partner(models.Model):
             raise ValidationError({"our_uri": fixed})
 
     def _refuse_secret_elsewhere(self) -> None:
-        """Who may change an address must not read out the secret by having it sent there."""
+        """A user who may change an address must not learn the secret by having it sent there."""
         if self._state.adding:
             return
         before = Partner.objects.filter(pk=self.pk).first()

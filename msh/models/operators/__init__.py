@@ -1,1 +1,1 @@
-"""What belongs to the people of the console: what they ask of each other, and how they see it."""
+"""Rows of the console's users: requests to each other, and preferences."""

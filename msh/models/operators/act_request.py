@@ -1,4 +1,4 @@
-"""What an operator has asked a second person to confirm."""
+"""The request of an operator that a second person confirms an action."""
 
 from datetime import datetime
 
@@ -48,11 +48,11 @@ class ActRequest(models.Model):
     decided_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True, blank=True)
     words = models.TextField(blank=True, default="", db_default="")
-    """What the second person said, or why it was withdrawn."""
+    """The words of the second person, or why it was withdrawn."""
     outcome = models.TextField(blank=True, default="", db_default="")
-    """What was done."""
+    """The result of the action."""
     started_at = models.DateTimeField(null=True, blank=True)
-    """Of a confirmed act that a worker does (prune): when it began."""
+    """The time at which a worker began a confirmed action (prune)."""
     ended_at = models.DateTimeField(null=True, blank=True)
     """When it ended, or its worker was found to have died."""
 

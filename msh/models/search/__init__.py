@@ -1,4 +1,4 @@
-"""What lists are searched by besides their own columns."""
+"""Values by which lists are searched beside their own columns."""
 
 from .business_key import BusinessKey, KeyProgress, KeyRule
 from .saved_filter import SavedFilter

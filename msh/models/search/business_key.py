@@ -22,7 +22,7 @@ FOUND_LIMIT = 1000
 
 
 class KeyRule(models.Model):
-    """Where a key stands in documents of one kind. What is left blank is any.
+    """The location of a business key in documents of one kind. A blank field fits any.
 
     `inbound_before`, `outbound_before`: messages with a lower row id are still to be indexed; None
     until the job has seen the rule.

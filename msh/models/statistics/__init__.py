@@ -1,7 +1,6 @@
-"""What happened with each partner and agreement, by hour, day and week, and with the whole MSH by
-the minute: counted once from the
-history and the attempts, so that no page counts millions. `msh.store.statistics` alone writes it.
-"""
+"""Counts for each partner and agreement by hour, day and week, and for the whole MSH by the minute:
+counted once from the history and the attempts, so that no page counts millions.
+`msh.store.statistics` alone writes it."""
 
 from django.db import models
 from django.db.models import Q
@@ -11,7 +10,7 @@ class Unit(models.TextChoices):
     """How long the time is that a row counts."""
 
     MINUTE = "minute"
-    """Of the whole MSH only: for the charts of the dashboard, and /metrics."""
+    """Counts of the whole MSH only, for the charts of the dashboard and /metrics."""
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
@@ -47,7 +46,7 @@ class Statistics(models.Model):
         db_index=False,
         db_constraint=False,
     )
-    """None of what is about a message that was not stored. It may have been deleted since."""
+    """None if the message was not stored. The agreement may have been deleted since."""
     submitted = models.BigIntegerField(default=0)
     acknowledged = models.BigIntegerField(default=0)
     sent = models.BigIntegerField(default=0)

@@ -1,6 +1,7 @@
 """Statements of the tests' own, and what the store runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,14 @@ def reindex(*tables: str) -> None:
     count as a cost of this test."""
     for table in tables:
         _whatever_autovacuum_does(f"REINDEX TABLE {table}")
+
+
+@contextmanager
+def without_triggers(table: str) -> Iterator[None]:
+    """The rows of this table, which refuse to be changed, can be."""
+    _whatever_autovacuum_does(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    yield
+    _whatever_autovacuum_does(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
 def _whatever_autovacuum_does(statement: str) -> None:

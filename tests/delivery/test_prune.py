@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.management import call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
@@ -35,6 +35,7 @@ from msh.store.history import Actor
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.pruning import YEARS_AGO, age, numbers, old_world
 from tests.flows.world import make_world
+from tests.sql import without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -192,10 +193,8 @@ def change_settings(days_ago: int) -> None:
     entry = LogEntry.objects.create(user=user, action_flag=2, object_repr=f"{days_ago}")
     log_in = AccessLog.objects.create(username=f"{days_ago}")
     at = timezone.now() - timedelta(days=days_ago)
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_settingchange DISABLE TRIGGER USER")
+    with without_triggers("msh_settingchange"):
         SettingChange.objects.filter(pk=change.pk).update(at=at)
-        cursor.execute("ALTER TABLE msh_settingchange ENABLE TRIGGER USER")
     LogEntry.objects.filter(pk=entry.pk).update(action_time=at)
     AccessLog.objects.filter(pk=log_in.pk).update(attempt_time=at)
 

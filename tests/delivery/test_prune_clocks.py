@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 import time_machine
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -13,6 +12,7 @@ from msh.flows.operations.prune import ClockDoubtful, prune_all
 from msh.models import InboundMessage, Incident, OutboundMessage, PruneRun
 from msh.tasks import prune
 from tests.delivery.pruning import YEARS_AGO, numbers, old_world
+from tests.sql import execute, without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -81,10 +81,8 @@ def test_an_operator_says_that_the_clock_is_right() -> None:
 
 def test_before_the_first_run_the_newest_history_says_what_the_time_was() -> None:
     old_world()
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
-        cursor.execute("UPDATE msh_history SET at = at - interval '40 days'")
-        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    with without_triggers("msh_history"):
+        execute("UPDATE msh_history SET at = at - interval '40 days'")
     with pytest.raises(ClockDoubtful, match="40 days have passed"):
         prune_all()
 

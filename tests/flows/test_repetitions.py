@@ -12,6 +12,7 @@ from msh.models import History, InboundMessage, Statistics, Unit
 from msh.transport.job import Job
 from tests.admin.conftest import client_of
 from tests.flows.world import World, make_world
+from tests.sql import execute, without_triggers
 from tests.statistics.happenings import collect_all
 
 pytestmark = pytest.mark.django_db
@@ -74,10 +75,8 @@ def test_each_minute_has_its_own_history_row() -> None:
     arrive(world, copy, 4)
     rows = History.objects.filter(event="DuplicateArrived")
     before = rows.count()  # two, if a minute has begun meanwhile
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
-        cursor.execute("UPDATE msh_history SET at = at - interval '2 minutes'")
-        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    with without_triggers("msh_history"):
+        execute("UPDATE msh_history SET at = at - interval '2 minutes'")
     arrive(world, copy, 1)
     assert rows.count() == before + 1
     last = rows.latest("pk")
@@ -91,10 +90,8 @@ def test_each_minute_has_its_own_history_row() -> None:
 def test_clock_that_was_set_back_stops_no_message() -> None:
     world, copy = sent_once()
     arrive(world, copy, 3)
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
-        cursor.execute("UPDATE msh_history SET at = at + interval '1 hour', last_at = NULL")
-        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    with without_triggers("msh_history"):
+        execute("UPDATE msh_history SET at = at + interval '1 hour', last_at = NULL")
     arrive(world, copy, 2)
     assert InboundMessage.objects.get().duplicates == 4
     assert counted("DuplicateArrived") == 4

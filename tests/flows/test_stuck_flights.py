@@ -22,6 +22,7 @@ from msh.models import (
 )
 from msh.store.operations.stuck_flights import find_unmoved_flights
 from msh.store.statistics.collect import collect
+from tests.sql import without_triggers
 
 from .costs import cost_of, multiply, statements_of
 from .flying import REFUSED, Sky, make_sky
@@ -42,10 +43,8 @@ def age(sky: Sky, by: timedelta = LONG_AGO) -> None:
     of_link.update(submitted_at=F("submitted_at") - by)
     of_link.exclude(completed_at=None).update(completed_at=F("completed_at") - by)
     Attempt.objects.filter(message__link=sky.link).update(claimed_at=F("claimed_at") - by)
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
+    with without_triggers("msh_history"):
         History.objects.filter(partner=sky.partner).update(at=F("at") - by)
-        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
 
 
 def queue(number: int = 1, **settings: Any) -> Sky:

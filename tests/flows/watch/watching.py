@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from django.db import connection
 from django.utils import timezone
 
 from msh.models import (
@@ -13,6 +12,7 @@ from msh.models import (
 from msh.store.history import Actor
 from msh.transport.job import Job
 from tests.flows.world import World, make_world
+from tests.sql import execute, without_triggers
 
 LONG_AGO = timedelta(days=2)
 ANN = Actor("ann", "because")
@@ -47,10 +47,8 @@ def let_age(world: World) -> None:
 
 def age_history(world: World) -> None:
     """What happened to its links, happened long ago. The history itself refuses to be changed."""
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE msh_history DISABLE TRIGGER USER")
-        cursor.execute("UPDATE msh_history SET at = %s", [timezone.now() - LONG_AGO])
-        cursor.execute("ALTER TABLE msh_history ENABLE TRIGGER USER")
+    with without_triggers("msh_history"):
+        execute("UPDATE msh_history SET at = %s", timezone.now() - LONG_AGO)
 
 
 def stuck_detail(world: World) -> str:

@@ -42,7 +42,8 @@ def add_reason(parser: ArgumentParser, *, required: bool = True) -> None:
 
 
 def require_reason(options: Options) -> None:
-    """Of a command that needs none for `--dry-run`. Raises CommandError."""
+    """Check that a reason was given, for a command that needs none with `--dry-run`. Raises
+    CommandError."""
     if not options["reason"]:
         raise CommandError(
             "A reason is required, unless with --dry-run: it is recorded in the history. Give it"
@@ -77,7 +78,7 @@ def add_parameter(parser: ArgumentParser, parameter: Parameter) -> None:
 
 
 def values_of(parameters: Sequence[Parameter], options: Options) -> dict[str, Any]:
-    """Those that were given, as the flow takes them."""
+    """Return the values that were given, as the flow takes them."""
     given: dict[str, Any] = {}
     for one in parameters:
         if (value := options[one.name]) is not None:
@@ -87,7 +88,7 @@ def values_of(parameters: Sequence[Parameter], options: Options) -> dict[str, An
 
 
 def begun(job: BulkJob) -> tuple[dict[str, object], str]:
-    """What is said of a bulk job that begins, in JSON and for a person."""
+    """Return the output for a bulk job that begins, in JSON and as text."""
     answer: dict[str, object] = {"job": job.pk, "total": job.total}
     return answer, f"bulk job {job.pk} begins with {job.total} rows; see `jobs {job.pk}`."
 

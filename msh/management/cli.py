@@ -1,4 +1,4 @@
-"""What the commands for scripts share: `--data`, `--json`, how they answer.
+"""What the commands for scripts share: `--data`, `--json`, and the form of their output.
 
 Scripts call them by the hundred, so nothing is imported here that a command which only reads does
 without: the flows that write, and with them Celery, Redis and HTTP clients.

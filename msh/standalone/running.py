@@ -43,7 +43,8 @@ class StandaloneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What to tell who started it. `new_password` is empty but for the first time."""
+    """The information for the person who started it. `new_password` is empty except the first
+    time."""
 
     console: str
     user: str
@@ -145,7 +146,8 @@ def _takes_acks(web: socket.socket, mail: socket.socket | None) -> bool:
 
 
 def _settings(folder: Path, port: int) -> dict[str, str]:
-    """What lasts: an identity and keys, made at the first start and kept from then on.
+    """Return the settings that last: identity and keys, made at the first start and kept from then
+    on.
 
     An identity that the environment names is kept too, for the commands that come later.
     """

@@ -1,4 +1,4 @@
-"""What takes long says now and then that it goes on."""
+"""Progress messages for steps that take long."""
 
 import threading
 import time

@@ -1,4 +1,5 @@
-"""What stands still on its way to our applications, and incidents that no other table shows."""
+"""Messages that are stopped on their way to our applications, and incidents that no other table
+shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from msh.protocol.kinds import DeliveryState, IncidentKind
 
 FIRST_ROWS = 10
 _ORDER = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT, DeliveryState.PARKED)
-"""What others wait for comes first."""
+"""Those for which others wait come first."""
 _SHOWN_ELSEWHERE = (IncidentKind.DELIVERY_FAILED, IncidentKind.DELIVERY_IN_DOUBT)
 _BESIDE = (IncidentKind.CONVERSATION_STOPPED, IncidentKind.WENT_AHEAD_ALONE)
 """About a message of ours, but not what is wrong with it."""

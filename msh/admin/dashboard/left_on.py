@@ -1,5 +1,5 @@
-"""What operators have stopped and nobody has started again: switches of partners and consumers,
-links suspended by hand, maintenance windows that last for long."""
+"""What operators have stopped and not started again: switches of partners and consumers, links
+suspended by hand, maintenance windows that last for long."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from msh.store.operations.operator_actions import SWITCHED, Switch
 SHOWN_AFTER = timedelta(days=1)
 """A window that lasts longer than this is shown while it runs."""
 FIRST = 20
-"""Of each kind."""
+"""The number of rows shown of each kind."""
 
 
 @dataclass(frozen=True, slots=True)

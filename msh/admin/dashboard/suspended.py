@@ -255,7 +255,8 @@ def _group(
 
 
 def _left_out(cancelling: int, in_maintenance: int) -> str:
-    """Whom the preview of the bulk job does not select (`kept_back` in bulk_rows.py)."""
+    """Return the partners that the preview of the bulk job does not select (`kept_back` in
+    bulk_rows.py)."""
     parts = []
     if in_maintenance:
         parts.append(f"{in_maintenance} in maintenance")

@@ -35,9 +35,9 @@ from .delivery_head import advice_on, headline_of
 BULK_LIMIT = 10_000
 """Deliveries in one decision, at most."""
 LISTED = 100
-"""Of them, on the page of the decision."""
+"""The number of them on the page of the decision."""
 LINKED = 20
-"""Of them, in the message that says what was done."""
+"""The number of them in the message that says what was done."""
 
 
 def _apply(request: HttpRequest, keys: list[int], decision: str, reason: str) -> None:

@@ -60,7 +60,7 @@ _ASK = " Or {ask_resolver}: {consumer} finds out itself."
 
 
 def _replays(delivery: Delivery) -> list[tuple[str, object]]:
-    """What it replays, or its replays."""
+    """The delivery that it replays, or its replays."""
     if first := delivery.replay_of:
         return [("Replay of", markup.link_to(first, f"delivery {first.pk}"))]
     found = delivery.replays.all()[:10]
@@ -128,7 +128,7 @@ def _events(delivery: Delivery) -> QuerySet[History]:
 
 
 def _decision(delivery: Delivery) -> History | None:
-    """What ended it, if that was an operator; None if its application did."""
+    """Return the operator's action that ended it; None if its application did."""
     if delivery.state not in _DECIDED:
         return None
     name = "Replay" if delivery.replay_of_id else "Message"
@@ -144,7 +144,7 @@ def _runs_again(delivery: Delivery) -> bool:
 
 
 def _since(message: InboundMessage, decision: History) -> str:
-    """What became of the messages that waited for the decision; a replay holds none."""
+    """Return what happened to the messages that waited for the decision; for a replay none wait."""
     if decision.event.startswith("Replay"):
         return ""
     behind = _behind_it(message).filter(

@@ -73,7 +73,8 @@ class ConfirmationForm(forms.Form):
 
 
 def ways(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
-    """What this user may do to many rows: name, address of the job for all, and of the list."""
+    """Return the actions that this user may do to many rows: name, address of the job for all, and
+    of the list."""
     return [
         (action.label, bulk_url(request, action), markup.list_url(LISTS[action]))
         for action in CONSEQUENCES
@@ -82,7 +83,7 @@ def ways(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
 
 
 def filters_of(request: HttpRequest) -> QueryDict:
-    """Those of the list: the address without the action."""
+    """Return the filters of the list: the address without the action."""
     filters = request.GET.copy()
     filters.pop("action", None)
     return filters
@@ -107,7 +108,7 @@ def _spares_held(request: HttpRequest) -> bool:
 
 
 def all_of(request: HttpRequest, action: str, rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Of more rows than can be ticked: those to be kept back are left out."""
+    """Return the choice for more rows than can be ticked; rows to be kept back are left out."""
     if action == BulkAction.SUBMIT_AGAIN:
         return stopped_messages.without_copies(rows)
     if action == BulkAction.RESUME:
@@ -117,7 +118,7 @@ def all_of(request: HttpRequest, action: str, rows: QuerySet[Any]) -> QuerySet[A
 
 
 def _gone(request: HttpRequest, rows: Collection[int]) -> Sequence[str]:
-    """Of messages that were selected in the list, those that do not match any more, and why."""
+    """Return the selected messages that do not match any more, and why."""
     selected = request.GET.get("id__in", "").split(",")
     gone = {int(key) for key in selected if key.isdecimal()} - set(rows)
     found = list(OutboundMessage.objects.filter(pk__in=gone).order_by("pk")[:LISTED])

@@ -1,4 +1,4 @@
-"""What became of the rows of a bulk job: that its action was done does not mean that it helped."""
+"""The state of the rows of a bulk job now: an action that was done need not have helped."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +139,7 @@ def _rows(job: BulkJob) -> Any:
 
 
 def _is_open(job: BulkJob) -> Q:
-    """Of a link: the message that was in flight when the job began still is."""
+    """Whether the message that was in flight on the link when the job began still is."""
     if job.action == BulkAction.RESUME:
         before = Q(in_flight__first_sent_at__lte=job.started_at)
         return before & ~Q(state=LaneState.SUSPENDED)
@@ -174,7 +174,7 @@ def _is_held(job: BulkJob) -> Q:
 
 
 def _now(job: BulkJob, keys: Sequence[int]) -> Mapping[int, str]:
-    """What is to be said of each, by key."""
+    """Return the text for each row, by key."""
     if job.action == BulkAction.RESUME:
         links = OutboundLink.objects.filter(partner__in=keys).select_related("in_flight")
         answered = with_last_answer(links.defer("in_flight__head"))

@@ -132,8 +132,8 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         row: Incident,
         actions: Iterable[ActionDialog[Incident]] | None = None,
     ) -> list[Offer]:
-        """What helps comes first: the actions of the link that resume it, if it is suspended for
-        it, or those of the one message that stands still for it."""
+        """The actions that help come first: those of the link that resume it, if it is suspended
+        for this incident, or those of the one message that is stopped for it."""
         offers = super().offers(request, row, actions)
         if row.resolved_at is not None:
             return offers
@@ -285,7 +285,7 @@ def _cause(incident: Incident) -> Cause:
 
 
 def _of_message(request: HttpRequest, incident: Incident) -> list[Offer]:
-    """What the advice names, on the one row that stands still for the incident."""
+    """Return the actions that the advice names, on the one row that is stopped for the incident."""
     row = None if incident.resolved_at else _row_of(incident)
     if row is None:
         return []
@@ -347,7 +347,7 @@ def _next_call(incident: Incident) -> str:
 
 
 def _last_response(incident: Incident) -> str:
-    """What the partner answered to the last copy of its message, or why there is no answer."""
+    """Return the partner's answer to the last copy of its message, or why there is none."""
     last = last_attempt(incident)
     return markup.last_answer(markup.ending_of(last)) if last else ""
 

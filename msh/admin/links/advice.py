@@ -1,5 +1,5 @@
-"""What to do about a suspended link, for the user who looks: what helps first is the filled
-button, and who may not do it learns who may."""
+"""Advice about a suspended link for this user: what helps first is the filled button; a user
+without the permission is told the role that has it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,14 +97,15 @@ def with_last_answer(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
 
 
 def cause_of_link(link: OutboundLink) -> Cause | None:
-    """Of its suspension. `link`: best with `last_answer`, as the list of links has it."""
+    """Return the cause of its suspension. `link` should have `last_answer`, as the list of links
+    has it."""
     if link.state != LaneState.SUSPENDED:
         return None
     return cause_of(link.suspended_for, _reason_of(link), standing_of_link(link))
 
 
 def cause_name(link: OutboundLink) -> str:
-    """What links that are suspended for the same cause have in common."""
+    """Return the name that links share which are suspended for the same cause."""
     if link.late_ack:
         return "acknowledged-late"
     reason = _reason_of(link)
@@ -175,7 +176,7 @@ def _other_partner(link: OutboundLink, cause: Cause) -> Sequence[str]:
 
 
 def _refused_sender(link: OutboundLink) -> Sequence[str]:
-    """What to tell the partner if it does not permit us to send."""
+    """Return what to tell the partner if it does not permit us to send."""
     if _reason_of(link) is not Reason.SENDER:
         return ()
     flying = link.in_flight
@@ -244,7 +245,7 @@ def _page(link: OutboundLink, way: Help, cause: Cause, back: str) -> tuple[str, 
 
 
 def _ask(cause: Cause, request: HttpRequest) -> str:
-    """Whom, about what helps first, and about other pages that the advice names."""
+    """Return whom to ask for what helps first, and for the other pages that the advice names."""
     pages = [way for way in cause.helps[1:] if way not in _ACTIONS]
     asked = [whom_to_ask(request, *_NEEDS[way]) for way in (*cause.helps[:1], *pages)]
     return " ".join(dict.fromkeys(filter(None, asked)))

@@ -28,7 +28,7 @@ def is_cancelling(link: Any) -> bool:
 
 
 def cancelling_notices(link: OutboundLink) -> Sequence[SafeString]:
-    """What runs, or is asked for, each with its page."""
+    """Return notices of the jobs that run or are requested, each with its page."""
     return notices_by_link([link])[link.pk]
 
 

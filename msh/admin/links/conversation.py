@@ -1,4 +1,4 @@
-"""What the pages of conversations in order share, in both directions."""
+"""What the pages of ordered conversations of both directions share."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ CONVERSATIONS: dict[str, type[OutboundConversation | InboundConversation]] = {
     IncidentKind.CONVERSATION_STOPPED: OutboundConversation,
     IncidentKind.PREDECESSOR_MISSING: InboundConversation,
 }
-"""Those that an incident of this kind is about."""
+"""The conversations that an incident of this kind is about."""
 FIRST_ROWS = 10
 
 
@@ -127,7 +127,8 @@ def waiting_table(
 
 
 def is_ordered(partner: Partner) -> bool:
-    """Of agreements that were read with the partner, if they were."""
+    """Whether one of its agreements is ordered. Uses the agreements read with the partner, if there
+    are any."""
     return any(agreement.ordered for agreement in partner.agreements.all())
 
 
@@ -138,7 +139,7 @@ def list_numbers(first: Sequence[int | None], count: int) -> str:
 
 
 def link_to_conversation_of(partner_id: int, message_id: str) -> str:
-    """Of a message that was received in order."""
+    """Return the link to the conversation of a message that was received in order."""
     of_partner = InboundMessage.objects.filter(link__partner=partner_id, message_id=message_id)
     message = of_partner.only("agreement", "conversation_id").first()
     if message is None:

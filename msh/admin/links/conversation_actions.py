@@ -26,8 +26,8 @@ class ConversationDialog(ActionDialog[AnyConversation]):
 
 
 class HoleDialog(ConversationDialog[InboundConversation]):
-    """What is done about a missing number; the pure step says whether it is possible. Rows are
-    annotated with what is held."""
+    """The dialog of an action for a missing number. The pure step decides whether it is possible.
+    Rows are annotated with the held messages."""
 
     def step(self, row: InboundConversation) -> Outcome:
         change = cast("HoleChange", self.action.flow)
@@ -64,7 +64,7 @@ def count_of(messages: int) -> str:
 def _changes(
     before: Conversation, after: Conversation, effects: tuple[do.ConversationEffect, ...]
 ) -> list[str]:
-    """What becomes of the numbers, in sentences."""
+    """Return what happens to the numbers, as sentences."""
     said = []
     for effect in effects:
         if isinstance(effect, do.Release):

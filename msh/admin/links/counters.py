@@ -146,7 +146,7 @@ def _flights(which: Q) -> QuerySet[Flight]:
 
 
 def _count_flights(which: Q) -> Coalesce:
-    """Of a link, by the condition of one of the partial indexes."""
+    """Count the flights of a link by the condition of one of the partial indexes."""
     counted = _flights(which).values("link").annotate(count=Count("pk")).values("count")
     return Coalesce(Subquery(counted), 0)
 

@@ -27,7 +27,7 @@ from .outbound_conversation import stopped_conversations
 
 
 def window_of(link: OutboundLink) -> int:
-    """Of its agreements the smallest (EB-085)."""
+    """Return the smallest window of its agreements (EB-085)."""
     return min((one.window for one in link.partner.agreements.all()), default=0)
 
 
@@ -166,7 +166,8 @@ def _held(link: OutboundLink) -> Table:
 
 
 def _failed(link: OutboundLink) -> list[Table]:
-    """Those of which no copy was submitted, the last that failed first; none if there are none."""
+    """Return the failed messages without a submitted copy, the last that failed first; empty if
+    there are none."""
     failed = list(failed_on(link).order_by("-pk")[:FIRST_ROWS])
     why = why_they_failed(failed)
     rows = [
@@ -255,7 +256,7 @@ def resumed(link: OutboundLink) -> str:
 
 
 def retried(link: OutboundLink) -> Reason | None:
-    """Of those under way: what others of them were answered, which are not sent again, says
+    """Return the retried messages under way. Answers to messages that are not sent again say
     nothing about these."""
     last = _answers(link).filter(RETRIED).first()
     return None if last is None else Reason(last.reason)

@@ -32,7 +32,7 @@ from .conversation import FIRST_ROWS, ConversationAdmin, list_numbers, waiting_t
 from .conversation_actions import count_of, value_of
 
 PLACE = Coalesce("turn", "id")
-"""Of a message in the order of delivery."""
+"""The position of a message in the order of delivery."""
 
 
 @admin.register(InboundConversation)
@@ -157,7 +157,8 @@ def _received(row: InboundConversation) -> Table:
 
 
 def _state_of(message: Any) -> str:
-    """What an operator gave up while it was held is rejected without a delivery."""
+    """Return the shown state. A message that an operator gave up while it was held is rejected
+    without a delivery."""
     if message.state == InboundState.REJECTED and not message.ran:
         return markup.badge("given up while held", "warning")
     return markup.state_badge(message)

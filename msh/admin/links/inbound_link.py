@@ -55,7 +55,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     operator_actions = inbound_actions.ACTIONS
 
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
-        """Those with most undelivered messages first."""
+        """The links with most undelivered messages come first."""
         return [_waiting().desc(), "partner__name"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundLink]:
@@ -159,8 +159,8 @@ def _waits_since() -> Least:
 
 
 def _stands() -> Subquery:
-    """What keeps the first message of an order from delivery until an operator decides. For one
-    that was set aside, and for a replay, nothing waits."""
+    """Return what keeps the first message of an order from delivery until an operator decides. No
+    messages wait for one that was set aside, or for a replay."""
     undecided = Delivery.objects.filter(message__state=InboundState.ACCEPTED, state__in=_STANDING)
     of_link = undecided.filter(message__link=OuterRef("pk"))
     return Subquery(of_link.order_by("state").values("state")[:1])

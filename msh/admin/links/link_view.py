@@ -1,5 +1,5 @@
-"""What the page of a link to a partner shows where dialects differ: messages that have numbers go
-one after the other, messages that fly go many at once. The registry of dialects says which."""
+"""The parts of a link's page that differ by dialect: numbered messages are sent one after the
+other, flights many at once. The registry of dialects says which."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -201,7 +201,8 @@ def window_of(link: Any) -> int | None:
 
 
 def going_on(link: OutboundLink) -> str:
-    """What a running window does to a link that is resumed, as a sentence; empty if none runs."""
+    """Return what a running window does to a link that is resumed, as a sentence; empty if none
+    runs."""
     running = MaintenanceWindow.objects.filter(partner=link.partner, state=WindowState.RUNNING)
     window = running.order_by("ends_at").last()
     if window is None:

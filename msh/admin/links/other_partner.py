@@ -15,8 +15,8 @@ _NAMED = re.compile(
     r"""["'`“«]([\w-]{3,63})["'`”»]|\b(?:partner|party|this is)[:=\s]+["'`“«]?([\w-]{3,63})""",
     re.IGNORECASE,
 )
-"""What is meant as a name: in quotes, or after a word that says so. "address" and "gateway" may be
-names of partners too."""
+"""Text that is meant as a name: in quotes, or after a word that says so. "address" and "gateway"
+may be names of partners too."""
 
 
 def may_be_of_another(cause: Cause) -> bool:

@@ -43,8 +43,8 @@ class LinkDialog(ActionDialog[OutboundLink]):
         return {"if_message": message_id, "if_suspended_since": row.suspended_since}
 
     def done(self, row: OutboundLink) -> str:
-        """What was done, of one that has its own `act`. Not the state of the link: the page says
-        it, and goes on saying it when this message is no longer true."""
+        """Return what was done, for a dialog with its own `act`. It does not name the state of the
+        link: the page does, and stays right when this message is outdated."""
         return f"Partner {row.partner}: {self.action.done}."
 
     def conflict(self, row: OutboundLink) -> str:

@@ -29,7 +29,7 @@ HAS, LACKS = "has", "lacks"
 
 
 class PartnerStateForm(forms.Form):
-    """What the partner's operator says, for a partner whose MSH cannot be asked."""
+    """The form for what the partner's operator says, if the partner's MSH cannot be asked."""
 
     last = forms.IntegerField(
         label="Last accepted number",

@@ -36,8 +36,8 @@ class Standstill:
 def standstill(
     request: HttpRequest, message: InboundMessage | None, delivery: Delivery | None
 ) -> Standstill | None:
-    """Of the first undelivered message and its delivery. None if it waits for nobody, or for a
-    decision on the delivery."""
+    """Return the text about the first undelivered message and its delivery. None if it waits for
+    nobody, or for a decision on the delivery."""
     if message is None:
         return None
     consumer = delivery.consumer if delivery else _consumer_of(message)
@@ -54,7 +54,7 @@ def standstill(
 
 
 def _not_fetched(message: InboundMessage, consumer: Consumer) -> Standstill | None:
-    """Of a pull consumer: nobody asks for the message."""
+    """Return the text for a pull consumer that does not ask for the message."""
     fetched = consumer.fetched_at
     if consumer.kind != ConsumerKind.PULL:
         return None

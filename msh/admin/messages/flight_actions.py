@@ -123,7 +123,7 @@ def progress_of(flight: Flight) -> str:
 
 
 def _flight(row: OutboundMessage) -> Flight:
-    """Of one that `why_not` has not refused."""
+    """Return the flight of a message that `why_not` has not refused."""
     return cast("Flight", flight_of(row))
 
 

@@ -58,7 +58,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
         ]
 
     def fact(self, message: AnyMessage, name: str) -> object:
-        """What the page shows of a method of this class or of a field."""
+        """Return what the page shows for a method of this class or for a field."""
         if method := getattr(self, name, None):
             return method(message)
         field: Any = self.opts.get_field(name)
@@ -67,7 +67,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     def get_fields(
         self, request: HttpRequest, obj: AnyMessage | None = None
     ) -> Sequence[str | Sequence[str]]:
-        """Those that have a value, in pairs."""
+        """The fields that have a value, in pairs."""
         names = [
             one
             for one in flatten(self.fields or ())

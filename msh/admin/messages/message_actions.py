@@ -69,8 +69,8 @@ def _effects_on_flight() -> dict[Verdict, str]:
 
 
 def _may_have_been_sent(row: OutboundMessage) -> bool:
-    """Of one that flies: whether a copy was claimed, so that a verdict is needed. One that failed
-    may be cancelled if it stops its conversation."""
+    """Whether a copy of a message with a flight was claimed, so that a verdict is needed. A failed
+    one may be cancelled if it stops its conversation."""
     if row.state == OutboundState.FAILED:
         return row.holds_up
     flight = flight_of(row)

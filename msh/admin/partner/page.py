@@ -225,7 +225,7 @@ def _test_message(request: HttpRequest, agreement: Agreement) -> str:
 
 
 def _credentials(partner: Partner) -> Table:
-    """Of secrets only their kind and age."""
+    """Return the credentials; of secrets only kind and age."""
     rows: list[tuple[object, ...]] = [
         (one.get_kind_display(), markup.isolated(one.label), markup.time_and_age(one.created))
         for one in partner.credentials.all()

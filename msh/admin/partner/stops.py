@@ -1,5 +1,5 @@
-"""What needs an operator at one partner, in either direction: one sentence each. Not that its link
-is suspended, which is the state of the link."""
+"""What needs an operator's attention at one partner, in both directions: one sentence each. A
+suspended link is left out: its state says so."""
 
 from collections.abc import Iterator, Sequence
 

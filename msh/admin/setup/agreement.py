@@ -48,7 +48,7 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
     def get_fields(
         self, request: HttpRequest, obj: Agreement | None = None
     ) -> Sequence[str | tuple[str, ...]]:
-        """Those that its dialect has, in pairs."""
+        """The fields that its dialect has, in pairs."""
         if obj is None:
             return ("tpa_id", "partner_page")
         settings = [self.shown.get(one, one) for one in obj.settings.names.values()]

@@ -36,7 +36,7 @@ SCOPES = {
     Scope.CONSUME: "Take the messages of the consumers below, and report what became of each.",
     Scope.OPERATE: "Do what operators do, such as resume a link, as far as its user is permitted.",
 }
-"""What each opens, as a sentence."""
+"""What each scope permits, as a sentence."""
 
 
 class ScopesWidget(forms.CheckboxSelectMultiple):
@@ -209,5 +209,5 @@ def expiry_of(token: ApiToken) -> str:
 
 
 def expiring() -> list[ApiToken]:
-    """Those whose applications need another one soon, or are refused already."""
+    """Return the tokens that expire soon, or have expired already."""
     return list(ApiToken.objects.expiring(timezone.now())[:FIRST])

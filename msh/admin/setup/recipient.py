@@ -1,4 +1,5 @@
-"""Who is called about incidents: by severity, partner and role, with quiet hours and escalation."""
+"""Recipients of alerts about incidents: by severity, partner and role, with quiet hours and
+escalation."""
 
 from django.conf import settings
 from django.contrib import admin

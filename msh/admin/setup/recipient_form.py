@@ -130,7 +130,7 @@ class RecipientForm(AuditedForm):
         return cleaned
 
     def _take_secrets(self, channel: str, url: str, key: str) -> None:
-        """Who may change an address must not read out the key by having it sent there."""
+        """A user who may change an address must not learn the key by having it sent there."""
         recipient, before = self.instance, self.instance.host
         other = recipient.channel != channel
         url = url or ("none" if other or channel == Channel.EMAIL else "")

@@ -1,1 +1,1 @@
-"""What operators and the clock do to what is stored, and what they are shown of it."""
+"""Operations: what operators and the clock change, and what operators are shown."""

@@ -1,5 +1,5 @@
-"""What operators can do to messages, deliveries, incidents and bulk jobs. What they can do to links
-is in `link_actions.py`, to conversations in `conversation_actions.py`."""
+"""Operators' actions on messages, deliveries, incidents and bulk jobs. Those on links are in
+`link_actions.py`, those on conversations in `conversation_actions.py`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -227,7 +227,7 @@ SEND_TEST_MESSAGE = OperatorAction(
     permissions=("partners.view_agreement", "msh.correct_outboundmessage"),
     flow=operator_submissions.send_test_message,
 )
-"""Who may submit a corrected copy may submit this."""
+"""It has the permission of submitting a corrected copy."""
 
 # Incidents
 

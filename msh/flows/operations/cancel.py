@@ -38,7 +38,7 @@ from partners.models import Partner
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the partner said after this attempt had ended, and before there was a later one."""
+    """The partner's answer after this attempt ended, and before a later one began."""
 
     status: LinkStatus
     attempt: int

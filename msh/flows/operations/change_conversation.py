@@ -1,5 +1,5 @@
-"""What operators do to a conversation that has an order: to the numbers of one that we send, and to
-one that we receive and that lacks a number."""
+"""Operators' actions on ordered conversations: on the numbers of one that we send, and on one that
+we receive and that has a missing number."""
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -34,7 +34,7 @@ from msh.store.receiving.conversations import (
 from partners.models import Agreement, Partner
 
 _Step = Callable[[Conversation, int, datetime], Outcome]
-"""Of the value, the horizon (seconds) and the time."""
+"""A step, called with the value, the horizon (seconds) and the time."""
 _GivesUp = tuple[str, str, Mapping[str, int]]
 """An act that gives messages or numbers up: its name, what it does, and its parameters."""
 
@@ -193,9 +193,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class HoleChange:
-    """What is done about a missing number, with who and why. `gives_up`: what it gives up, as a
-    second person is asked; empty if nothing. Called, it raises NotPossible if nothing is held, or
-    another number than `if_next_number` comes next."""
+    """The change for a missing number, with actor and reason. `gives_up`: what is given up, as the
+    request for a second person says it; empty if nothing. Called, it raises NotPossible if nothing
+    is held, or another number than `if_next_number` comes next."""
 
     name: str
     event: str

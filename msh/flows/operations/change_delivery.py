@@ -1,4 +1,4 @@
-"""What operators decide on deliveries, for one or for many: each with who and why."""
+"""Operators' decisions on one or many deliveries, each with actor and reason."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

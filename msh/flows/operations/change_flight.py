@@ -1,4 +1,4 @@
-"""What operators do to one message that flies: the verbs of a link."""
+"""Operators' actions on one message that has a flight: the same as on a link."""
 
 from collections.abc import Iterable
 from contextlib import nullcontext

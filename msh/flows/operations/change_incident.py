@@ -1,4 +1,4 @@
-"""What operators do to an incident: resolve it, assign it, add a note."""
+"""Operators' actions on an incident: resolve it, assign it, add a note."""
 
 from django.db import transaction
 
@@ -25,11 +25,12 @@ def suspends(incident: Incident) -> bool:
 
 
 def cause_left(incident: Incident) -> str:
-    """What has to be done instead of resolving it, as sentences; empty where it may be resolved.
+    """Return what has to be done instead of resolving it, as sentences; empty if it may be
+    resolved.
 
-    A link that is suspended has to be resumed, a delivery that waits needs a decision, and a
-    conversation that stands still or lacks a number needs its message: none would open an incident
-    again.
+    A suspended link has to be resumed, a waiting delivery needs a decision, and a stopped
+    conversation, or one with a missing number, needs its message: no new incident would be opened
+    for them.
     """
     if suspends(incident):
         return (

@@ -1,4 +1,4 @@
-"""What operators do to a link: events of the sender, its switches, its first number."""
+"""Operators' actions on a link: events of the Sender, its switches, its first number."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ from partners.models import Partner
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done to a link: its state now, and what happens next, in a few words."""
+    """The result of an action on a link: its state now, and what happens next, in a few words."""
 
     state: LaneState
     text: str

@@ -16,7 +16,7 @@ _SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity, AlertRecipient)
 
 
 class ChangedMeanwhile(Exception):
-    """What is set up is no longer as the preview found it. Nothing was changed."""
+    """The configuration has changed since the preview. Nothing was changed."""
 
 
 def apply(

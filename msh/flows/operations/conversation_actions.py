@@ -1,4 +1,4 @@
-"""What operators can do to a conversation that has an order."""
+"""Operators' actions on ordered conversations."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,5 +1,5 @@
-"""What stands between an act that may need a second person and what writes it. Each flow that does
-such an act goes through it, whoever calls the flow: console, API, command or bulk job."""
+"""The guard before an action that may need a second person. Each flow that does such an action
+calls it, so that it holds for console, API, commands and bulk jobs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

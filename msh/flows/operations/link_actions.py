@@ -1,4 +1,4 @@
-"""What operators can do to the links to and from a partner, and to its switches."""
+"""Operators' actions on the links to and from a partner, and on its switches."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

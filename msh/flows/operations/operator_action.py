@@ -1,8 +1,7 @@
-"""What the declaration of an operator's action says. The actions are in `link_actions.py`,
+"""The declaration of an operator's action. The actions are in `link_actions.py`,
 `conversation_actions.py` and `actions.py`, each declared once. The commands, the views of the API
-with their forms, and the dialogs of the console are made from these declarations; one that has more
-to say is a class of its own beside them.
-"""
+with their forms, and the dialogs of the console are made from these declarations; a class is
+written beside them only for an action that needs more."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,9 +19,10 @@ from msh.store.history import Actor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What an operator says besides the reason, or a precondition: what he has seen, and must be so
-    still. `name`: of the flow's parameter, and of the field of the API. `help`: a sentence;
-    `label`: of the field in a dialog, if it has one. A number has `minimum` and `maximum`."""
+    """An input of the operator beside the reason, or a precondition: something that was shown and
+    must not have changed. `name`: of the flow's parameter, and of the field of the API. `help`: a
+    sentence; `label`: of the field in a dialog, if it has one. A number has `minimum` and
+    `maximum`."""
 
     name: str
     help: str
@@ -32,7 +32,7 @@ class Parameter:
     minimum: int | None = None
     maximum: int | None = None
     option: str = ""
-    """Of the command, if it is not the name."""
+    """The option of the command, if it is not the name."""
 
     @property
     def choices(self) -> Sequence[str]:
@@ -41,7 +41,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an action is done to. `noun`: what a page calls it, before its name. `name` and `parts`,
+    """The object of an action. `noun`: what a page calls it, before its name. `name` and `parts`,
     of a row: its name, and what the flow takes for it."""
 
     noun: str
@@ -68,8 +68,8 @@ PAGE = Subject("", str, _itself)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done and what happens next: in words, without a full stop, and as values for
-    programs. `returned`: what the flow returned."""
+    """The result of an action: what was done and what happens next, in words without a full stop,
+    and as values for programs. `returned`: what the flow returned."""
 
     text: str
     facts: Mapping[str, object]
@@ -114,7 +114,7 @@ class OperatorAction:
     why_not: Callable[[Any], str] | None = None
     irreversible: bool = False
     second_person: Verb | None = None
-    """What it is to the rules of MSH_SECOND_PERSON."""
+    """The verb that the rules of MSH_SECOND_PERSON name for it."""
     of_numbers: bool = False
     """Only links whose messages have sequence numbers have it."""
 

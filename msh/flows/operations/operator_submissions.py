@@ -1,6 +1,6 @@
-"""What an operator submits: a copy of a message that ended, as it was or corrected. It is a message
-of its own that says which one it stands for, because nothing is ever edited in place. And a test
-message, to the partner like any other."""
+"""Messages that operators submit: a copy of a message that ended, as it was or corrected; and a
+test message, which to the partner is like any other. A copy is a message of its own that names its
+original, because nothing is ever edited in place."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from partners.models import Agreement
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What is to be other than in the message: its purpose, and payloads by their position."""
+    """The differences from the original: its purpose, and payloads by their position."""
 
     service_interface: str
     action: str

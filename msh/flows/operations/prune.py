@@ -59,7 +59,7 @@ def kept_longer() -> dict[int, str]:
 
 
 class ClockDoubtful(RuntimeError):
-    """What the clock says is not to be believed. `str()` says why, and the cure."""
+    """The clock is implausible. `str()` says why, and the cure."""
 
 
 def require_clock() -> timedelta:
@@ -214,7 +214,8 @@ def prunable() -> dict[str, int]:
 
 
 def unfinished() -> list[str]:
-    """What is old enough and stays because it has not ended, and what would end it: sentences."""
+    """Return sentences about rows that are old enough but stay because they have not ended, and
+    about what would end them."""
     to_partners, received = removal.unfinished(retention())
     return [
         *(

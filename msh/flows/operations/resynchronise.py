@@ -74,7 +74,8 @@ class Comparison:
 
 
 def ask(partner: Partner) -> LinkStatus:
-    """What the partner's MSH says, of the messages too that we are not sure of. Over the network.
+    """Ask the partner's MSH for its link status, also about messages whose outcome is uncertain.
+    Over the network.
 
     Raises NoStatus.
     """
@@ -143,8 +144,8 @@ def apply(
 def _confirmed(
     partner: Partner, comparison: Comparison, actor: Actor, chosen: str
 ) -> AbstractContextManager[None]:
-    """Who rewinds may need a second person, under whichever name. What an operator typed in is a
-    parameter; what the partner's MSH said is a fact, and it is asked again."""
+    """A rewind may need a second person, by whichever action it is started. Values that an operator
+    typed in are parameters; the answer of the partner's MSH is a fact, and it is asked again."""
     made, theirs = comparison.plan, comparison.theirs
     if made.repair is not Repair.REWIND:
         return nullcontext()
@@ -212,8 +213,8 @@ def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:
 
 
 def _keep_from_retention(link: OutboundLink, anchor: Numbered | None) -> None:
-    """What is to be sent again, until this transaction ends: retention passes over what is locked.
-    What it is removing now is waited for, and then does not count as stored."""
+    """Lock the messages to be sent again until this transaction ends: retention passes over locked
+    rows. Rows that it is removing now are waited for, and do not count as stored then."""
     due = _due(link, anchor)
     list(due.order_by("pk").select_for_update(no_key=True).values_list("pk"))
     parts = OutboundPayload.objects.filter(message__in=due.values("pk")).order_by("pk")
@@ -234,8 +235,8 @@ def _due(link: OutboundLink, anchor: Numbered | None) -> QuerySet[OutboundMessag
 
 
 def _runs(link: OutboundLink, anchor: Numbered | None) -> tuple[Run, ...]:
-    """Of what is due. A message whose payloads retention has removed cannot be sent again: it does
-    not count as stored."""
+    """Return the runs of messages that are due. A message whose payloads retention has removed
+    cannot be sent again: it does not count as stored."""
     parts = OutboundPayload.objects.filter(message=OuterRef("pk")).order_by().values("message")
     kept = Subquery(parts.annotate(size=Sum(Length("wire"))).values("size"))
     whole = Count("pk", filter=Q(size=0) | Q(kept__gte=F("size")))  # with its MIME headers

@@ -1,4 +1,5 @@
-"""What both servers share: a process on a free port of 127.0.0.1, started until it answers."""
+"""The base of both servers: a process on a free port of 127.0.0.1, which counts as started when it
+answers."""
 
 import importlib.util
 import logging

@@ -38,8 +38,8 @@ _RECEIVED_BEFORE = Statement(
 
 
 def received_before(keys: Collection[int]) -> Mapping[int, Received]:
-    """Of these outbound messages, those that stand for one which the partner has: the first such,
-    by the id of the message."""
+    """Return those of these outbound messages that are copies of a message which the partner has:
+    the first such message, by the id of the copy."""
     if not keys:
         return {}
     (rows,) = run(_RECEIVED_BEFORE(keys=list(keys)))

@@ -1,4 +1,4 @@
-"""What /metrics counts: a few statements in one round trip, each answered by a partial index and
+"""The counts for /metrics: a few statements in one round trip, each answered by a partial index and
 bounded by MOST rows, or by a table that has a row for each partner."""
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What goes on for longer than a sweep: asked each second, so in one statement."""
+"""Work that takes longer than a sweep. It is asked for each second, so by one statement."""
 
 from dataclasses import dataclass
 

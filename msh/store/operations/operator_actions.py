@@ -1,5 +1,5 @@
-"""What operators do to links and partners, apart from sending and deliveries: each with its history
-row, in the caller's transaction."""
+"""Writes of operators' actions on links and partners, apart from sending and deliveries: each with
+its history row, in the caller's transaction."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What is before a message in the queue of its link."""
+"""The messages before a message in the queue of its link."""
 
 from dataclasses import dataclass
 from datetime import datetime

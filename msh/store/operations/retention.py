@@ -145,8 +145,8 @@ def remove_log_ins(kept: Retention) -> None:
 
 
 def _free(removal: Removal, keys: list[int]) -> list[int]:
-    """Those of which no dependent row is held: who holds one may want the row that we hold, so we
-    must not wait for it. The next run finds what is left out."""
+    """Return the rows of which no dependent row is locked: the holder of such a lock may want the
+    row that we hold, so waiting could be a deadlock. The next run finds those left out."""
     if not removal.held_by or not keys:
         return keys
     (locked,) = run(retention_sql.lock_holders(removal)(keys=keys))

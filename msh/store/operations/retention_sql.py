@@ -1,4 +1,4 @@
-"""What retention removes: which rows of each kind, and the statements for it."""
+"""The rows of each kind that retention removes, and the statements for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -204,9 +204,9 @@ _KINDS = {
 
 
 def kinds(*, heard: bool) -> Mapping[str, Removal]:
-    """What may be removed, by its name, in the order in which it is: the history of a message goes
-    after the message. `heard`: somebody is notified of events, so that a pending one keeps its
-    message."""
+    """Return the kinds of rows by name, in the order in which they are removed: the history of a
+    message goes after the message. `heard`: somebody is notified of events, so that a pending one
+    keeps its message."""
     if not heard:
         return _KINDS
     notified = replace(_OUTBOUND_MESSAGES, rows=_OUTBOUND_MESSAGES.rows + _NOTIFIED)

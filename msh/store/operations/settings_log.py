@@ -1,4 +1,5 @@
-"""Who changed what of what is set up, from what to what, and why; the lock of a row meanwhile."""
+"""The log of changes to the configuration: who, what, from what to what, and why. Also the lock of
+a row while it is changed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

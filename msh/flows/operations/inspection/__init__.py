@@ -1,1 +1,1 @@
-"""What operators look at: how a message came where it is, why it is not sent, what to do."""
+"""Explanations for operators: the history of a message, why it is not sent, and what to do."""

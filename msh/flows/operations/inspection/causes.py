@@ -28,7 +28,7 @@ OUTCOMES = {
 
 
 class Help(StrEnum):
-    """What helps, beside a telephone: actions of a link (by their names), and pages to go to."""
+    """Remedies, beside a telephone call: actions of a link, by their names, and pages to go to."""
 
     RESUME = "resume"
     RESYNCHRONISE = "resynchronise"
@@ -120,8 +120,8 @@ def cause_of(kind: str, reason: Reason = Reason.NONE, standing: Standing = Stand
 
 
 def is_retrying(outcome: str, retries_spent: int) -> bool:
-    """Of a message that is not acknowledged: whether the last attempt, which has ended, was in
-    vain. After a first copy that was transmitted there is nothing to advise."""
+    """Whether a message that is not acknowledged is being retried: its last attempt has ended
+    without success. After a first copy that was transmitted there is nothing to advise."""
     return outcome != AttemptOutcome.TRANSMITTED or retries_spent > 0
 
 
@@ -130,9 +130,9 @@ RETRIED = Q(number__gt=1) | ~Q(outcome=AttemptOutcome.TRANSMITTED)
 
 
 def retrying(reason: Reason) -> Cause | None:
-    """What to do about a link that is retrying: in most cases nothing but to look for the cause
-    before the retries are used up. None if the answer says nothing about the cause. It helps to go
-    somewhere: to resume does not, and the link need not be."""
+    """Return the advice for a link that is retrying: mostly only to look for the cause before the
+    retries are used up. None if the answer says nothing about the cause. It names pages, but not
+    Resume: the link is not suspended."""
     known = ANSWERS.get(reason)
     if known is None or not known.meanwhile:
         return None

@@ -31,7 +31,7 @@ def check(partner: Partner) -> list[Step]:
 
 
 def last_step(partner: Partner) -> str:
-    """What is asked of its MSH, with an article."""
+    """The request to its MSH, with an article."""
     return "a Ping" if _settings(partner).has_ping else "a link status request"
 
 
@@ -47,7 +47,8 @@ def _ping(partner: Partner) -> Step:
 
 
 def _without_status(why: str, *, silent: bool) -> Step:
-    """What that tells of the way. Only an MSH of this product answers the request itself."""
+    """Return what that answer says about the connection. Only an MSH of this product answers the
+    request itself."""
     if silent:
         detail = (
             f"The connection works and the server took the request, but there was {why}. Ask the"

@@ -1,5 +1,5 @@
-"""What an operator has to know of a message and of those that were submitted again for it: whether
-the partner has the same content twice, or will have."""
+"""Whether the partner has the same content twice, or will have: what an operator must know about a
+message and its copies that were submitted again."""
 
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol.kinds import Verdict
@@ -37,8 +37,8 @@ def story_of_copies(message: OutboundMessage) -> str:
 
 
 def twice_if_sent(message: OutboundMessage, *, sure: bool = False) -> str:
-    """What to consider before it is submitted again, as a sentence with a blank before it. `sure`:
-    only if the partner has the content for certain; empty otherwise."""
+    """Return what to consider before it is submitted again, as a sentence with a blank before it.
+    `sure`: only if the partner has the content for certain; empty otherwise."""
     if is_received(message):
         return " The partner has this message: it would get the same content twice."
     if earlier := received_before([message.pk]).get(message.pk):

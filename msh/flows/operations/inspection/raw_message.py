@@ -1,5 +1,5 @@
-"""What is stored of a message, byte by byte: its header document, its payloads, the body as every
-copy of it went over the wire."""
+"""The stored bytes of a message: its header document, its payloads, and the body that each copy had
+on the wire."""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What to tell a partner that does not permit us to send, in an Error or in its answer."""
+"""Advice for a partner that does not permit us to send, as its Error or answer says."""
 
 import re
 
@@ -6,7 +6,8 @@ _ID = re.compile(r"[\w:/.-]*\w")
 
 
 def what_to_tell(said: str, *, tpa_id: str, our_party: str, their_party: str, our_uri: str) -> str:
-    """Of an answer with Reason.SENDER: sentences, also whose the ids in it are."""
+    """Return sentences about an answer with Reason.SENDER; they also say to whom the ids in it
+    belong."""
     ours = f"our party {our_party} (MSH {our_uri})"
     tell = f"Tell the partner's operator: permit {ours} as sender in agreement {tpa_id}."
     meanings = {

@@ -9,8 +9,9 @@ _NAMED = 3
 
 
 def shared_address(partner: Partner) -> str:
-    """Whose the address is, too, as a sentence; empty if nobody's. Two pairs with the same URI are
-    one MSH, and partners behind one gateway share its address. One statement."""
+    """Return the other partners with this address, as a sentence; empty if there are none. Two
+    pairs with the same URI are one MSH, and partners behind one gateway share its address. One
+    statement."""
     here = normalised(partner.destination)
     written = Q(address__iexact=here) | Q(address__iexact=partner.destination)
     others = Partner.objects.filter(Q(uri_normalised=here) | written)

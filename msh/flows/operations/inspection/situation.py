@@ -1,4 +1,4 @@
-"""What the rows say of a message to be sent and of its link, as values."""
+"""The situation of a message to be sent and of its link, as values read from the rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What stands still, of a message or for an incident: it decides what an advice may name."""
+"""What is stopped for a message or an incident: it decides which actions an advice may name."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ from .ways import Standing
 
 
 def standing_of_link(link: OutboundLink) -> Standing:
-    """Of one that is suspended."""
+    """Return the standing of a suspended link."""
     return Standing.GATE if link.in_flight_id is None else Standing.LINK
 
 
@@ -49,13 +49,13 @@ def standing_of_message(message: OutboundMessage, now: datetime) -> Standing:
 
 
 def standing_of_broken(conversation: OutboundConversation) -> Standing:
-    """Of one that lacks a number that was given up."""
+    """Return the standing of a conversation with a missing number that was given up."""
     return Standing.OUTSTANDING if count_outstanding(conversation.pk) else Standing.BROKEN
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What stands still for an incident, and the first message that does, if one does."""
+    """What is stopped for an incident, and the first stopped message, if there is one."""
 
     standing: Standing
     message: OutboundMessage | None = None

@@ -1,4 +1,4 @@
-"""What happened to a message, from every row about it; and how many messages had each event."""
+"""The trace of a message, from all rows about it, and counts of events."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +28,7 @@ FIRST, LAST = 20, 180
 ATTEMPTS = 200
 """Attempts of a message that are shown, the last ones: retries may go on for weeks."""
 IN_PROGRESS = "in progress"
-"""What is said in place of the outcome of an attempt that has not ended."""
+"""The text in place of an outcome for an attempt that has not ended."""
 NOT_RECORDED = "not recorded"
 """The same, if it is over: another attempt was begun after it, or the message is complete."""
 
@@ -67,9 +67,9 @@ class Page:
 
 
 def trace_of(message_id: str) -> list[Moment]:
-    """What happened to the messages with this MessageId, sent and received, by time; and to one
-    that was refused, of which there is no row but what it was answered. Of a long history the
-    first and the last rows, and how many of each kind are between them."""
+    """Return the events of the messages with this MessageId, sent and received, by time; also of a
+    refused one, of which only the answer is stored. A long history is cut to its first and last
+    rows, with the number of each kind between them."""
     history = History.objects.of_message(message_id)
     return _by_time([*_shortened(history), *_beside_history(message_id)])
 
@@ -89,8 +89,8 @@ def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: 
 
 
 def page_of_link(partner_id: int, *, direction: str = "", after: int = 0, limit: int) -> Page:
-    """What happened to the links with a partner, in the order in which it was written: what their
-    pages in the console show. `direction`: "in", "out", or both if empty."""
+    """Return the events of the links with a partner, in the order in which they were written, as
+    the console's pages show them. `direction`: "in", "out", or both if empty."""
     rows = History.objects.filter(partner=partner_id, subject=History.Subject.LINK, pk__gt=after)
     if direction:
         rows = rows.filter(direction=direction)

@@ -1,5 +1,5 @@
-"""What an operator can do about what stands still: an advice names it by the entry of the table of
-actions, so that no advice names what no page offers.
+"""The actions that an advice can name: it names them by the entries of the table of actions, so
+that no advice names an action that no page offers.
 
 A text of `causes.py` or `answers.py` has `{again}` where a link is resumed, a held message resumed,
 or a failed one submitted again: `Standing` decides. A sentence that names what is not possible for
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Standing(StrEnum):
-    """What stands still, if anything does."""
+    """What is stopped, if anything is."""
 
     LINK = "link"
     """A link is suspended with its message in flight."""
@@ -119,7 +119,7 @@ def words_of(text: str) -> str:
 
 
 def names_of_acts(text: str) -> list[str]:
-    """Of the actions that it names, as in `Way`, each once."""
+    """Return the names of the actions in the template, as in `Way`, each once."""
     return list(dict.fromkeys(name for name, _ in _MARK.findall(text)))
 
 

@@ -128,7 +128,8 @@ def _reason(attempt: Attempt | None) -> Reason:
 
 
 def _last_reason(message: OutboundMessage, link: OutboundLink) -> Reason:
-    """Of the message, or else of the one for which the link was suspended."""
+    """Return the last reason of the message, or else of the one for which the link was
+    suspended."""
     return deciding(Reason(link.suspended_reason), _reason(_last_attempt(message)))
 
 

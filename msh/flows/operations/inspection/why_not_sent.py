@@ -42,7 +42,8 @@ _REMOVED = "It was removed by retention."
 
 
 def explanation_of(key: int) -> str:
-    """Of the outbound message with this id, and of those that were submitted again for it."""
+    """Return the explanation of the outbound message with this id, and of the copies that were
+    submitted again for it."""
     message = _read(key)
     return words_of(advised(message)) if message else _REMOVED
 
@@ -166,7 +167,7 @@ def _suspension(situation: Situation) -> str:
 
 
 def _last_words(situation: Situation) -> str:
-    """Of the partner, if the cause does not repeat them already."""
+    """Return the last words of the partner, unless the cause repeats them already."""
     attempt = situation.attempt
     if attempt is None or attempt.detail == situation.suspended_detail or not _answer(attempt):
         return ""
@@ -268,7 +269,7 @@ def _before(situation: Situation) -> str:
 
 
 def _poller(situation: Situation) -> str:
-    """Who does not do what is overdue."""
+    """Return a sentence about why overdue work is not done."""
     if situation.stopped:
         return f"Nothing polls the link. {situation.stopped}"
     return "A worker is running: it has no free place, or its log says why it fails"

@@ -63,9 +63,8 @@ _running = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an action is about: the rows since a time, the column that names each, and what is done
-    to it.
-    `in_order`: to each after the one before, whoever has the job."""
+    """The rows of a bulk action: those since a time, the column that names each, and what is done
+    to each. `in_order`: each row is done after the one before, whichever worker has the job."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     key: str
@@ -87,7 +86,7 @@ class Limits(TypedDict, total=False):
 
 
 def rows_of(action: str, since: datetime = EVER, **limits: Unpack[Limits]) -> QuerySet[Any]:
-    """Those to which the action can be done now."""
+    """Return the rows to which the action can be done now."""
     rows = CHOICES[action].rows(since)
     if action == BulkAction.REPLAY:
         return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))

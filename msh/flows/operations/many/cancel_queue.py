@@ -29,8 +29,9 @@ from msh.store.history import Actor
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What a job would cancel: the oldest `count` messages, at most `bulk_jobs.LIMIT`. `size`:
-    bytes of their payloads; `last`: row id of the last one. `later` ones stay queued."""
+    """The part of a queue that a job would cancel: the oldest `count` messages, at most
+    `bulk_jobs.LIMIT`. `size`: bytes of their payloads; `last`: row id of the last one. `later` ones
+    stay queued."""
 
     count: int
     later: int

@@ -20,7 +20,7 @@ LABEL = Concat(
     Case(When(replay_of=None, then=Value("")), default=Value(" (replay)")),
     output_field=TextField(),
 )
-"""Of a delivery: its `str`, without its row."""
+"""The expression for the name of a delivery, like its `str`, without its row."""
 
 
 def replayable(since: datetime) -> QuerySet[Delivery]:

@@ -37,15 +37,15 @@ _CLOCKS = timedelta(seconds=10)
 
 
 def failed(since: datetime) -> QuerySet[OutboundMessage]:
-    """Those that failed since then, in the order of their submission."""
+    """Return the messages that failed since then, in the order of their submission."""
     return _listed(
         OutboundMessage.objects.filter(state=OutboundState.FAILED, forwards=None)
     ).filter(completed_at__gte=since)
 
 
 def held(since: datetime) -> QuerySet[OutboundMessage]:
-    """Those that are held, and those that failed and stop their conversation: to resume them sends
-    the same bytes with the same number. Of those that were submitted since then."""
+    """Return held messages, and failed ones that stop their conversation, of those that were
+    submitted since then. Resuming them sends the same bytes with the same number."""
     stopped = OutboundConversation.objects.filter(
         link=OuterRef("link"),
         conversation_id=OuterRef("conversation_id"),
@@ -65,7 +65,7 @@ def _listed(messages: QuerySet[OutboundMessage]) -> QuerySet[OutboundMessage]:
 def of(
     rows: QuerySet[OutboundMessage], partner: str, conversation: str, incident: int | None
 ) -> QuerySet[OutboundMessage]:
-    """Those to this partner, of this conversation, that failed for this incident."""
+    """Return the messages to this partner, of this conversation, that failed for this incident."""
     if partner:
         rows = rows.filter(link__partner__name=partner)
     if conversation:
@@ -93,8 +93,8 @@ def _failed_for(incident: Incident) -> QuerySet[History, str]:
 
 
 def without_copies(rows: QuerySet[OutboundMessage]) -> QuerySet[OutboundMessage]:
-    """Those that a job for all of them may submit again: of the others a copy was submitted, the
-    partner has the message that they stand for, or they need a verdict."""
+    """Return the messages that a job for all of them may submit again. The others have a submitted
+    copy, are copies of a message that the partner has, or need a verdict."""
     left = rows.filter(corrected_by=None, order_number=None)
     copies = left.filter(corrects__isnull=False).order_by().values_list("pk", flat=True)
     return left.exclude(pk__in=list(received_before(list(copies))))

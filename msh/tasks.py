@@ -35,9 +35,9 @@ from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, shared_client
 from msh.flows.worker_loop import WorkerLoop
 from msh.logs import configure_structlog
+from msh.statistics.store.collect import collect
 from msh.store import plans
 from msh.store.operations.ongoing import find_ongoing
-from msh.store.statistics.collect import collect
 
 logger = logging.getLogger(__name__)
 configure_structlog()  # here run the applications' consumers

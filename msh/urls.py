@@ -11,8 +11,8 @@ admin.autodiscover()
 
 from msh.admin.partner.page import partner_page  # noqa: E402  needs the pages of links
 from msh.admin.setup.sessions import sessions  # noqa: E402  as above
-from msh.admin.statistics.page import statistics  # noqa: E402  as above
-from msh.admin.statistics.report import report  # noqa: E402  as above
+from msh.statistics.admin.page import statistics  # noqa: E402  as above
+from msh.statistics.admin.report import report  # noqa: E402  as above
 
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [

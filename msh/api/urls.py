@@ -2,6 +2,8 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from msh.statistics import api as statistics
+
 from . import (
     business_keys,
     conversations,
@@ -14,7 +16,6 @@ from . import (
     messages,
     refusals,
     row_actions,
-    statistics,
 )
 from .bulk import BulkView
 from .framework import problems

@@ -1,5 +1,4 @@
-"""The tables: every durable thing is a row of one. Messages, links and deliveries are changed by
-`msh.store` alone; what administrators set up is saved by forms and flows too."""
+"""What we keep. Every durable thing is a row here, or of a feature. Only a store writes."""
 
 from .alerts import PAGERDUTY_URL, AlertRecipient, MaintenanceWindow, addresses_of
 from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions
@@ -30,7 +29,6 @@ from .prune_run import PruneRun
 from .search import BusinessKey, KeyProgress, KeyRule, SavedFilter
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
-from .statistics import AcknowledgementTime, Statistics, StatisticsProgress, Suspension, Unit
 
 __all__ = [
     "EVER",
@@ -39,7 +37,6 @@ __all__ = [
     "PAGERDUTY_URL",
     "PERMISSIONS",
     "SHOWN_STATES",
-    "AcknowledgementTime",
     "ActRequest",
     "AlertRecipient",
     "ApiToken",
@@ -82,10 +79,6 @@ __all__ = [
     "SettingChange",
     "Signal",
     "SignalKind",
-    "Statistics",
-    "StatisticsProgress",
-    "Suspension",
-    "Unit",
     "addresses_of",
     "is_machine",
     "link_of",

@@ -21,9 +21,9 @@ from msh.models import (
     OutboundConversation,
     OutboundMessage,
     Preference,
-    StatisticsProgress,
 )
 from msh.protocol.kinds import IncidentKind
+from msh.statistics.models import StatisticsProgress
 from tests.admin.conftest import client_with_role, messages_of, suspended_world, url, use
 from tests.admin.incidents.test_first_step import opened
 from tests.admin.many import standing_deliveries

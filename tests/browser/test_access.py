@@ -11,7 +11,6 @@ from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
 from msh.models import (
-    AcknowledgementTime,
     ActRequest,
     Consumer,
     Delivery,
@@ -19,12 +18,15 @@ from msh.models import (
     Incident,
     OutboundMessage,
     SavedFilter,
+)
+from msh.protocol.lane import LaneState
+from msh.statistics.models import (
+    AcknowledgementTime,
     Statistics,
     StatisticsProgress,
     Suspension,
     Unit,
 )
-from msh.protocol.lane import LaneState
 from partners.models import Agreement
 from tests.browser.console import Console, show_in, user_with
 from tests.browser.test_actions import page_of, suspended

@@ -8,7 +8,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Sum
 from django.urls import reverse
 
-from msh.models import History, InboundMessage, Statistics, Unit
+from msh.models import History, InboundMessage
+from msh.statistics.models import Statistics, Unit
 from msh.transport.job import Job
 from tests.admin.conftest import client_of
 from tests.flows.world import World, make_world

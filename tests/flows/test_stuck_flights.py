@@ -10,18 +10,10 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from msh.flows.operations import watch
-from msh.models import (
-    Attempt,
-    Flight,
-    History,
-    Incident,
-    OutboundLink,
-    OutboundMessage,
-    Statistics,
-    StatisticsProgress,
-)
+from msh.models import Attempt, Flight, History, Incident, OutboundLink, OutboundMessage
+from msh.statistics.models import Statistics, StatisticsProgress
+from msh.statistics.store.collect import collect
 from msh.store.operations.stuck_flights import find_unmoved_flights
-from msh.store.statistics.collect import collect
 from tests.sql import without_triggers
 
 from .costs import cost_of, multiply, statements_of

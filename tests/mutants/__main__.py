@@ -34,7 +34,7 @@ def choose(words: Sequence[str]) -> list[Mutant]:
     """The mutants that are named by words of their rules, and by files and folders of the product.
     Raises ValueError if none is generated of a file or folder."""
     if not words:
-        return [*kept.load(), *generated.load(generated.FOLDERS)]
+        return [*kept.load(), *generated.load(generated.SOURCES)]
     paths = [word for word in words if "/" in word]
     rules = [word for word in words if "/" not in word]
     named = kept.load(() if "kept" in rules else rules) if rules else []

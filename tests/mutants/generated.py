@@ -10,7 +10,7 @@ from . import decisions, sql
 from .trees import ROOT, Mutant
 
 STAYS = "stays"
-FOLDERS = ("msh/protocol", "msh/store")
+SOURCES = ("msh/protocol", *sql.TESTS)
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 
 Change = tuple[str, str, str]
@@ -39,7 +39,7 @@ def _of_path(path: str) -> list[Generated]:
     files = [one for one in (ROOT / path, *sorted((ROOT / path).rglob("*.py"))) if one.is_file()]
     found = [one for file in files for one in _of_file(str(file.relative_to(ROOT)))]
     if not found:
-        raise ValueError(f"nothing is generated of {path}: name a part of {', '.join(FOLDERS)}")
+        raise ValueError(f"nothing is generated of {path}: name a part of {', '.join(SOURCES)}")
     return found
 
 

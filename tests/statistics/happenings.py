@@ -22,11 +22,9 @@ from msh.models import (
     InboundPayload,
     OutboundLink,
     OutboundMessage,
-    Statistics,
-    StatisticsProgress,
-    Unit,
 )
-from msh.store.statistics import collect as collecting
+from msh.statistics.models import Statistics, StatisticsProgress, Unit
+from msh.statistics.store import collect as collecting
 from partners.models import Agreement, Partner
 
 NOON = datetime(2026, 5, 20, 12, 0, 0, tzinfo=UTC)

@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from django.db import connection
 
-from msh.models import History, OutboundMessage, Statistics, StatisticsProgress, Suspension, Unit
-from msh.store.statistics import collect as collecting
-from msh.store.statistics import collect_sql, histogram
-from msh.store.statistics.collect import collect, counted_up_to
+from msh.models import History, OutboundMessage
+from msh.statistics.models import Statistics, StatisticsProgress, Suspension, Unit
+from msh.statistics.store import collect as collecting
+from msh.statistics.store import collect_sql, histogram
+from msh.statistics.store.collect import collect, counted_up_to
 from msh.tasks import collect_statistics
 from tests.flows.costs import cost_of, multiply, statements_of
 from tests.waiting import wait_until

@@ -16,14 +16,15 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.downloads import csv_lines
-from msh.admin.statistics import page as statistics_page
-from msh.flows.operations.statistics import periods
-from msh.flows.operations.statistics.report import report_of
-from msh.flows.operations.statistics.words import duration_text, seconds_text
-from msh.models import History, StatisticsProgress
-from msh.store.statistics import collect as collecting
-from msh.store.statistics import read
-from msh.store.statistics.span import Span
+from msh.flows.operations.figures import duration_text, seconds_text
+from msh.models import History
+from msh.statistics.admin import page as statistics_page
+from msh.statistics.flows import periods
+from msh.statistics.flows.report import report_of
+from msh.statistics.models import StatisticsProgress
+from msh.statistics.store import collect as collecting
+from msh.statistics.store import read
+from msh.statistics.store.span import Span
 from partners.models import Agreement, Partner
 from tests.admin.conftest import client_of
 from tests.api.conftest import Tokens, token

@@ -3,8 +3,9 @@
 import pytest
 
 from msh.flows.operations.prune import prune_all
-from msh.models import Attempt, InboundMessage, OutboundMessage, StatisticsProgress
-from msh.store.statistics.collect import collect
+from msh.models import Attempt, InboundMessage, OutboundMessage
+from msh.statistics.models import StatisticsProgress
+from msh.statistics.store.collect import collect
 from tests.delivery.pruning import old_world
 
 from .happenings import collect_all, counted, settle

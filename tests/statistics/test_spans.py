@@ -9,13 +9,13 @@ import pytest
 from django.db import connection
 from django.db.models import Sum
 
-from msh.admin.statistics.charts import of_time
-from msh.flows.operations.statistics.periods import slots
-from msh.models import AcknowledgementTime, Statistics, Unit
-from msh.store.statistics import collect as collecting
-from msh.store.statistics import read
-from msh.store.statistics.read import Counts
-from msh.store.statistics.span import Span, beginning, pieces
+from msh.statistics.admin.charts import of_time
+from msh.statistics.flows.periods import slots
+from msh.statistics.models import AcknowledgementTime, Statistics, Unit
+from msh.statistics.store import collect as collecting
+from msh.statistics.store import read
+from msh.statistics.store.read import Counts
+from msh.statistics.store.span import Span, beginning, pieces
 
 from .happenings import COUNTED, NOON, Cast, cast, collect_all
 

@@ -10,6 +10,7 @@ _GROUPS = {
     "msh.standalone": "Set up and run",
     "msh.management.inspection": "Look",
     "msh": "Act",
+    "msh.statistics": "Statistics",
 }
 _HEAD = """\
 # Commands

@@ -16,9 +16,10 @@ from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.second_person import waiting
 from msh.admin.incidents.operator_notice import failing
 from msh.admin.setup.api_token import expiring, expiry_of
-from msh.admin.statistics import charts
-from msh.models import BulkAction, InboundLink, Incident, OutboundLink, Statistics, Unit
+from msh.models import BulkAction, InboundLink, Incident, OutboundLink
 from msh.protocol.lane import LaneState
+from msh.statistics.admin import charts
+from msh.statistics.models import Statistics, Unit
 from msh.store.snapshot import snapshot
 
 from .figures import figures

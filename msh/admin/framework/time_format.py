@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 
-from msh.flows.operations.statistics.words import duration_text
+from msh.flows.operations.figures import duration_text
 
 
 def format_time(at: datetime | None, now: datetime) -> str:

@@ -24,11 +24,11 @@ from msh.admin.links.link_view import sentence_of, state_of, variant_of
 from msh.admin.links.maintenance import PLAN, windows_of
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.setup.connection import TEST_PERMISSIONS
-from msh.admin.statistics.page import PERMISSION, last_day_of
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.lane import LaneState
+from msh.statistics.admin.page import PERMISSION, last_day_of
 from partners.models import Agreement, Partner
 from partners.models.partner import OutgoingKind
 

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
+from msh.extension import ExtensionPoint
 from msh.flows.errors import Proposal
 from msh.flows.operations.guard import allowed
 from msh.models import InboundState, PruneRun
@@ -23,7 +24,6 @@ from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from msh.store.operations import retention as removal
 from msh.store.operations.retention import Retention
 from msh.store.operations.retention_sql import Removal, kinds
-from msh.store.statistics.collect import collect, counted_up_to, is_counting
 from partners.models import Agreement
 
 BATCH = 1000
@@ -35,9 +35,10 @@ JUMP = timedelta(days=35)
 """Nobody believes a clock that says that the last run was longer ago, until an operator does."""
 LEAST_CHANGES = 366
 """Days. Younger changes of settings cannot be removed: a trigger refuses."""
-FOR_EVER = timedelta(days=365_000)
 LEASE = timedelta(minutes=10)
 """For which a run keeps others out after its last batch: more than a batch takes."""
+messages_needed: ExtensionPoint[Callable[[], timedelta]] = ExtensionPoint()
+"""What a feature still needs of messages and their history: up to which age they stay."""
 
 
 def retention() -> Retention:
@@ -178,7 +179,7 @@ def prune_all(
         # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
         kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
-        kept = kept.at_least(_until_counted())
+        kept = kept.at_least(max((needed() for needed in messages_needed), default=timedelta()))
         note_retention_too_short(kept_longer())
         for kind, removable in _kinds().items():
             counts[kind] = 0
@@ -186,16 +187,6 @@ def prune_all(
                 counts[kind] += removed
                 progress(kind, counts[kind])
     return counts
-
-
-def _until_counted() -> timedelta:
-    """The age up to which messages and their history stay, because the statistics need them.
-    Where nobody counts, nothing is kept for it."""
-    if not is_counting():
-        return timedelta()
-    collect()
-    up_to = counted_up_to()
-    return read_clock() - up_to if up_to else FOR_EVER
 
 
 def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> Iterator[int]:

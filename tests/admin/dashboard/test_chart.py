@@ -4,9 +4,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from msh.admin.statistics.charts import HEIGHT, WIDTH, rates
 from msh.flows.operations import change_link
-from msh.models import Statistics, Unit
+from msh.statistics.admin.charts import HEIGHT, WIDTH, rates
+from msh.statistics.models import Statistics, Unit
 from msh.store.history import Actor
 from msh.transport.job import Job
 from tests.admin.conftest import client_of, waiting_world

@@ -18,9 +18,8 @@ from msh.models import (
     InboundConversation,
     InboundMessage,
     Incident,
-    Statistics,
-    Unit,
 )
+from msh.statistics.models import Statistics, Unit
 from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed

@@ -19,15 +19,15 @@ from msh.admin.framework import markup
 from msh.admin.framework.downloads import csv_response
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_time
-from msh.flows.operations.statistics import overview, periods
-from msh.flows.operations.statistics.overview import OfPartner
-from msh.flows.operations.statistics.words import duration_text, seconds_text
-from msh.models import Unit
+from msh.flows.operations.figures import duration_text, seconds_text
+from msh.statistics.flows import overview, periods
+from msh.statistics.flows.overview import OfPartner
+from msh.statistics.models import Unit
+from msh.statistics.store import histogram, read
+from msh.statistics.store.collect import counted_up_to, happened_after
+from msh.statistics.store.read import Counts, Figures
+from msh.statistics.store.span import Span
 from msh.store.snapshot import snapshot
-from msh.store.statistics import histogram, read
-from msh.store.statistics.collect import counted_up_to, happened_after
-from msh.store.statistics.read import Counts, Figures
-from msh.store.statistics.span import Span
 from partners.models import Partner
 
 from . import charts

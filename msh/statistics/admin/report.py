@@ -3,7 +3,7 @@
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 
-from msh.flows.operations.statistics.report import report_of
+from msh.statistics.flows.report import report_of
 from msh.store.snapshot import snapshot
 from partners.models import Partner
 

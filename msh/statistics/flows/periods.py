@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from msh.models import Unit
-from msh.store.statistics.span import DAY, HOUR, Span, beginning, zone
+from msh.statistics.models import Unit
+from msh.statistics.store.span import DAY, HOUR, Span, beginning, zone
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Counts for each partner and agreement by hour, day and week, and for the whole MSH by the minute:
 counted once from the history and the attempts, so that no page counts millions.
-`msh.store.statistics` alone writes it."""
+`msh.statistics.store` alone writes it."""
 
 from django.db import models
 from django.db.models import Q
@@ -14,7 +14,7 @@ class Unit(models.TextChoices):
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
-    """From Monday on. Long times are summed from weeks: see `msh.store.statistics.span`."""
+    """From Monday on. Long times are summed from weeks: see `msh.statistics.store.span`."""
 
 
 class Statistics(models.Model):
@@ -64,6 +64,7 @@ class Statistics(models.Model):
     last_acknowledged_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        app_label = "msh"
         default_permissions = ("view",)
         verbose_name_plural = "statistics"
         indexes = [models.Index(fields=["unit", "begins"], name="statistics_of_time")]
@@ -81,7 +82,7 @@ class Statistics(models.Model):
 
 class AcknowledgementTime(models.Model):
     """How many messages of a row of the statistics were acknowledged in a time of this bucket:
-    see `msh.store.statistics.histogram`."""
+    see `msh.statistics.store.histogram`."""
 
     slot = models.ForeignKey(
         Statistics, on_delete=models.CASCADE, related_name="times", db_index=False
@@ -90,6 +91,7 @@ class AcknowledgementTime(models.Model):
     number = models.BigIntegerField()
 
     class Meta:
+        app_label = "msh"
         default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["slot", "bucket"], name="acknowledgement_time_once"),
@@ -113,6 +115,7 @@ class Suspension(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        app_label = "msh"
         default_permissions = ()
         indexes = [models.Index(fields=["partner", "began_at"], name="suspension_of_partner")]
         constraints = [
@@ -141,6 +144,7 @@ class StatisticsProgress(models.Model):
     fence = models.BigIntegerField(null=True)
 
     class Meta:
+        app_label = "msh"
         default_permissions = ()
 
     def __str__(self) -> str:

@@ -8,16 +8,16 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations.statistics import overview, periods
+from msh.api import schema
+from msh.api.framework.access import require_permissions
+from msh.api.framework.query import Form, text, validated_query
+from msh.api.framework.view import ApiView
 from msh.models import Scope
 from msh.store.snapshot import snapshot
-from msh.store.statistics.collect import counted_up_to
 from partners.models import Partner
 
-from . import schema
-from .framework.access import require_permissions
-from .framework.query import Form, text, validated_query
-from .framework.view import ApiView
+from .flows import overview, periods
+from .store.collect import counted_up_to
 
 
 class StatisticsQuery(Form):

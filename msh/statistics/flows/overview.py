@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from msh.store.statistics import read
-from msh.store.statistics.read import COUNTED, Down, Figures
-from msh.store.statistics.span import Span
+from msh.statistics.store import read
+from msh.statistics.store.read import COUNTED, Down, Figures
+from msh.statistics.store.span import Span
 from partners.models import Agreement, Partner
 
 QUANTILES = (50, 95, 99)

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from msh.flows.operations.statistics.periods import month_before
-from msh.flows.operations.statistics.report import report_of, send
 from msh.management.cli import NameCommand
+from msh.statistics.flows.periods import month_before
+from msh.statistics.flows.report import report_of, send
 
 
 class Command(NameCommand):

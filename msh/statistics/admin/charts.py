@@ -7,11 +7,11 @@ from math import ceil
 
 from django.utils import timezone
 
-from msh.flows.operations.statistics.periods import slots
-from msh.flows.operations.statistics.words import seconds_text
-from msh.models import Unit
-from msh.store.statistics.read import Figures
-from msh.store.statistics.span import Span
+from msh.flows.operations.figures import seconds_text
+from msh.statistics.flows.periods import slots
+from msh.statistics.models import Unit
+from msh.statistics.store.read import Figures
+from msh.statistics.store.span import Span
 
 WIDTH, HEIGHT = 600, 140
 """Of the plot, in SVG units."""

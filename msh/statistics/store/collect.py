@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from msh.models import History, StatisticsProgress, Unit
+from msh.models import History
+from msh.statistics.models import StatisticsProgress, Unit
 from msh.store.engine import USE_INDEX_ORDER, Call, run, run_all
 
 from . import collect_sql as sql

@@ -10,15 +10,15 @@ from django.template.defaultfilters import filesizeformat
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from msh.store.statistics import histogram, read
-from msh.store.statistics.collect import counted_up_to
-from msh.store.statistics.read import Counts, Figures
-from msh.store.statistics.span import Span
+from msh.flows.operations.figures import count_text, duration_text, seconds_text
+from msh.statistics.store import histogram, read
+from msh.statistics.store.collect import counted_up_to
+from msh.statistics.store.read import Counts, Figures
+from msh.statistics.store.span import Span
 from partners.models import Partner
 
 from . import periods
 from .overview import QUANTILES, OfAgreement, OfPartner, overview, time_down
-from .words import count_text, duration_text, seconds_text
 
 TEMPLATE = "msh/report.html"
 

@@ -1,0 +1,1 @@
+"""What happened with each partner, counted once: a feature that the core does not know."""

@@ -1,0 +1,21 @@
+"""What the statistics ask of the core: that nothing goes before it is counted."""
+
+from datetime import timedelta
+
+from msh.flows.operations.prune import messages_needed
+from msh.store.clock import read_clock
+
+from .store.collect import collect, counted_up_to, is_counting
+
+FOR_EVER = timedelta(days=365_000)
+
+
+@messages_needed.register
+def until_counted() -> timedelta:
+    """The age up to which messages and their history stay, because the statistics need them.
+    Where nobody counts, nothing is kept for it."""
+    if not is_counting():
+        return timedelta()
+    collect()
+    up_to = counted_up_to()
+    return read_clock() - up_to if up_to else FOR_EVER

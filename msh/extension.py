@@ -5,16 +5,16 @@ functions at the extension points of the core. It is imported when the core firs
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, Generic, TypeVar
 
+from django.apps import apps
 from django.utils.module_loading import autodiscover_modules
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ExtensionPoint(Generic[Function]):
-    """The functions that features have registered, in the order of the installed apps."""
+    """The functions that installed features have registered."""
 
     def __init__(self) -> None:
         self._functions: list[Function] = []
@@ -24,10 +24,7 @@ class ExtensionPoint(Generic[Function]):
         return function
 
     def __iter__(self) -> Iterator[Function]:
-        _import_extensions()
-        return iter(self._functions)
-
-
-@cache
-def _import_extensions() -> None:
-    autodiscover_modules("extensions")
+        autodiscover_modules("extensions")
+        for function in self._functions:
+            if apps.is_installed(function.__module__.removesuffix(".extensions")):
+                yield function

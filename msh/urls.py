@@ -35,7 +35,7 @@ urlpatterns = [
 ]
 
 if settings.MSH_OIDC_ISSUER or settings.MSH_SECOND_FACTOR:
-    from msh.admin.sign_on import urls as sign_on
+    from msh.sign_on import urls as sign_on
 
     urlpatterns = [*sign_on.urlpatterns, *urlpatterns]
 

@@ -31,7 +31,7 @@ KEPT = {
     "spark_bridge/session.py": {"_ensure_initialized"},
 }
 """Where nothing public does the same. It only gets shorter."""
-OPTIONAL = ("msh/admin/sign_on/", "spark_bridge/")
+OPTIONAL = ("msh/sign_on/", "spark_bridge/")
 """Their libraries need not be here."""
 
 

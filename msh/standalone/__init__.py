@@ -4,6 +4,5 @@ running     `manage.py up`: start everything, wait until it is ready, watch it; 
 supervisor  the processes of the MSH, restarted when they end
 embedded    PostgreSQL and Valkey as child processes; needs nothing of Django
 datafolder  the files of a data folder: settings, passwords, addresses of the servers
-rotate_keys kept credentials under a new key
 management  the commands up, prepare, setup, consumer, token, smtpd, rotate-keys
 """

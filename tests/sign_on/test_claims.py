@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from msh.admin.sign_on.claims import name_of, roles_of
+from msh.sign_on.claims import name_of, roles_of
 
 MAPPING = {"ops": "Operator", "all": "Viewer"}
 

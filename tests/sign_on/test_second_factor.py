@@ -17,8 +17,8 @@ from django.db import connection
 from django.test import Client
 from time_machine import travel
 
+from msh.flows.operations.rotate_keys import rotate_keys
 from msh.models import SettingChange
-from msh.standalone.rotate_keys import rotate_keys
 from tests.sign_on.provider import Provider
 from tests.sign_on.test_sign_on import sign_on
 
@@ -238,7 +238,7 @@ def test_reset_ends_the_sessions_of_the_user(settings: Any) -> None:
 
 def test_session_that_has_passed_an_older_device_is_ended() -> None:
     """Also where the row of the session outlived the reset."""
-    from msh.admin.sign_on import second_factor  # noqa: PLC0415  its tables are of these tests
+    from msh.sign_on import second_factor  # noqa: PLC0415  its tables are of these tests
 
     sue = user()
     client = log_in()

@@ -22,7 +22,7 @@ class Command(MshCommand):
     def handle(self, *args: object, name: str, **options: object) -> None:
         if not apps.is_installed("allauth.mfa"):
             raise CommandError("There is no second factor: MSH_SECOND_FACTOR is not set.")
-        from msh.admin.sign_on import second_factor  # noqa: PLC0415  only where it is installed
+        from msh.sign_on import second_factor  # noqa: PLC0415  only where it is installed
 
         user = User.objects.filter(username=name).first()
         if user is None or not second_factor.remove(user):

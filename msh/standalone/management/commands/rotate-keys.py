@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 from django.core.management.base import CommandError
 
+from msh.flows.operations.rotate_keys import rotate_keys
 from msh.management.cli import MshCommand
-from msh.standalone.rotate_keys import rotate_keys
 
 
 class Command(MshCommand):

@@ -21,9 +21,10 @@ APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "allauth.mfa",
+    "msh.sign_on",
 ]
-ADAPTER = "msh.admin.sign_on.provider.Adapter"
-SECOND_FACTOR_ADAPTER = "msh.admin.sign_on.second_factor.Adapter"
+ADAPTER = "msh.sign_on.provider.Adapter"
+SECOND_FACTOR_ADAPTER = "msh.sign_on.second_factor.Adapter"
 PROVIDER = "sso"
 """The name of the provider in the table of accounts."""
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -38,7 +39,7 @@ def apps() -> list[str]:
 
 
 def middleware(*, asks_for_codes: bool) -> list[str]:
-    gate = ["msh.admin.sign_on.gate.SecondFactor"] if asks_for_codes else []
+    gate = ["msh.sign_on.gate.SecondFactor"] if asks_for_codes else []
     return ["allauth.account.middleware.AccountMiddleware", *gate]
 
 
@@ -51,7 +52,7 @@ def menu(*, asks_for_codes: bool) -> list[dict[str, Any]]:
 def providers(issuer: str, client: str, secret: str) -> dict[str, object]:
     return {
         "openid_connect": {
-            "provider_class": "msh.admin.sign_on.provider.Provider",
+            "provider_class": "msh.sign_on.provider.Provider",
             "APPS": [
                 {
                     "provider_id": PROVIDER,

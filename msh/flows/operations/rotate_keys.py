@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.apps import apps
 from django.db.models import Manager
 
+from msh.extension import ExtensionPoint
 from msh.models import AlertRecipient, Consumer
 from partners import secrecy
 from partners.models import Partner
+
+Replace = Callable[[str], int]
+"""Puts this in the place of the token if it is still there; how many rows were changed."""
+Kept = tuple[str, str, Replace]
+"""Whose secret it is, its token, and what replaces it."""
+kept_secrets: ExtensionPoint[Callable[[], Iterator[Kept]]] = ExtensionPoint()
+"""Those that a feature keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +46,7 @@ def rotate_keys() -> Rotated:
     return Rotated(rotated, current, unreadable)
 
 
-_Replace = Callable[[str], int]
-"""Puts this in the place of the token if it is still there; how many rows were changed."""
-
-
-def _kept() -> Iterator[tuple[str, str, _Replace]]:
+def _kept() -> Iterator[Kept]:
     places: list[tuple[str, Manager[Any], str]] = [
         ("partner", Partner.objects, "outgoing_secret"),
         ("consumer", Consumer.objects, "secret"),
@@ -54,11 +57,8 @@ def _kept() -> Iterator[tuple[str, str, _Replace]]:
         rows = objects.exclude(**{column: ""}).order_by("pk").values_list("pk", "name", column)
         for key, name, token in rows.iterator():
             yield f"{what} {name}", token, partial(_replace, objects, column, key, token)
-    if apps.is_installed("allauth.mfa"):
-        from msh.admin.sign_on import second_factor  # noqa: PLC0415  only where it is installed
-
-        for name, token, key in second_factor.kept_secrets():
-            yield f"user {name}", token, partial(second_factor.replace_secret, key, token)
+    for secrets in kept_secrets:
+        yield from secrets()
 
 
 def _replace(objects: Manager[Any], column: str, key: int, old: str, new: str) -> int:

@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 
 from msh import checks
-from msh.models import AlertRecipient, Consumer, callables
+from msh.alerts.models import AlertRecipient
+from msh.models import Consumer, callables
 from msh.models.consumer import check_callable, check_url
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.uri import is_link_local

@@ -14,13 +14,14 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import tasks
+from msh.alerts.models import OperatorNotice
 from msh.beat.schedule import SCHEDULE
 from msh.celery import app
 from msh.connections import redis_client
 from msh.flows.operations import change_link
 from msh.flows.operations.many import bulk_jobs
 from msh.flows.wake_up import WakeUp
-from msh.models import BulkAction, Incident, OperatorNotice
+from msh.models import BulkAction, Incident
 from msh.store.history import Actor
 from msh.store.operations.ongoing import Ongoing
 from tests.admin.conftest import suspended_world

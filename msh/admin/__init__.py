@@ -1,7 +1,7 @@
 """The console: pages for operators. Imported here is every module that registers a page."""
 
 from .deliveries import delivery
-from .incidents import act_request, bulk_job, incident, operator_notice
+from .incidents import act_request, bulk_job, incident
 from .links import (
     inbound_conversation,
     inbound_link,
@@ -16,7 +16,6 @@ from .setup import (
     business_key,
     consumer,
     partner,
-    recipient,
     schedules,
     setting_change,
     users,
@@ -36,12 +35,10 @@ __all__ = [
     "inbound_message",
     "incident",
     "maintenance",
-    "operator_notice",
     "outbound_conversation",
     "outbound_link",
     "outbound_message",
     "partner",
-    "recipient",
     "schedules",
     "setting_change",
     "signal",

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from msh.flows.operations.inspection.trace import page_of_link
 from msh.models import Direction, Incident, MaintenanceWindow, OutboundLink, Scope
-from msh.protocol.alerts.maintenance import WindowState
+from msh.protocol.maintenance import WindowState
 
 from . import schema
 from .documents import (

@@ -8,6 +8,7 @@ from msh.settings import *  # noqa: F403
 
 INSTALLED_APPS = [
     "msh",
+    "msh.alerts",
     "msh.statistics",
     "msh.management.inspection",
     "partners",

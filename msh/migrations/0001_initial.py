@@ -8,12 +8,12 @@ import django.db.models.deletion
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import django.db.models.functions.text
-import msh.models.alerts
+import msh.alerts.models
 import msh.models.blocks
 import msh.models.consumer
 import msh.models.operators.preference
-import msh.protocol.alerts.severity
-import msh.protocol.alerts.maintenance
+import msh.alerts.rules.severity
+import msh.protocol.maintenance
 import msh.protocol.lane
 import uuid
 from django.conf import settings
@@ -555,7 +555,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('enabled', models.BooleanField(default=True, help_text='Off: no calls are sent. Those that wait to be sent are dropped.')),
                 ('channel', models.CharField(choices=[('email', 'Mail'), ('webhook', 'Webhook'), ('slack', 'Slack'), ('teams', 'Teams'), ('pagerduty', 'PagerDuty')], max_length=9)),
-                ('addresses', models.TextField(blank=True, help_text='Mail: the addresses, separated by commas or spaces.', validators=[msh.models.alerts.check_addresses], verbose_name='e-mail addresses')),
+                ('addresses', models.TextField(blank=True, help_text='Mail: the addresses, separated by commas or spaces.', validators=[msh.alerts.models.check_addresses], verbose_name='e-mail addresses')),
                 ('url_secret', models.TextField(blank=True, default='', editable=False)),
                 ('key_secret', models.TextField(blank=True, default='', editable=False)),
                 ('host', models.CharField(blank=True, default='', editable=False, max_length=255)),
@@ -565,9 +565,9 @@ class Migration(migrations.Migration):
                 ('on_end', models.BooleanField(default=False, help_text='Call again when the incident is resolved. PagerDuty is always notified.', verbose_name='call when resolved')),
                 ('quiet_from', models.TimeField(blank=True, help_text='No calls from this time on (hours and minutes) …', null=True, verbose_name='quiet from')),
                 ('quiet_until', models.TimeField(blank=True, help_text='… until this time; on the next day if it is earlier than the start. Calls that were held back are sent as one digest.', null=True, verbose_name='quiet until')),
-                ('quiet_days', models.CharField(blank=True, default='1234567', max_length=7, validators=[msh.models.alerts.check_days], verbose_name='quiet hours begin on')),
-                ('quiet_all_day', models.CharField(blank=True, default='', max_length=7, validators=[msh.models.alerts.check_days], verbose_name='quiet all day on')),
-                ('time_zone', models.CharField(default='UTC', max_length=64, validators=[msh.models.alerts.check_zone])),
+                ('quiet_days', models.CharField(blank=True, default='1234567', max_length=7, validators=[msh.alerts.models.check_days], verbose_name='quiet hours begin on')),
+                ('quiet_all_day', models.CharField(blank=True, default='', max_length=7, validators=[msh.alerts.models.check_days], verbose_name='quiet all day on')),
+                ('time_zone', models.CharField(default='UTC', max_length=64, validators=[msh.alerts.models.check_zone])),
                 ('critical_through', models.BooleanField(default=True, help_text='Calls about critical incidents are also sent in quiet hours.', verbose_name='critical calls in quiet hours')),
                 ('partners', models.ManyToManyField(blank=True, help_text='Only incidents of these partners. None selected: all partners.', related_name='+', to='partners.partner')),
                 ('role', models.ForeignKey(blank=True, help_text='Mail: also every active user with this role who has an e-mail address.', null=True, on_delete=django.db.models.deletion.PROTECT, to='auth.group')),
@@ -590,7 +590,7 @@ class Migration(migrations.Migration):
                 ('reason', models.TextField()),
                 ('planned_by', models.CharField(max_length=150)),
                 ('planned_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('state', models.CharField(choices=[('planned', 'planned'), ('running', 'running'), ('ended', 'ended'), ('cancelled', 'cancelled'), ('missed', 'missed')], db_default='planned', default=msh.protocol.alerts.maintenance.WindowState['PLANNED'], max_length=9)),
+                ('state', models.CharField(choices=[('planned', 'planned'), ('running', 'running'), ('ended', 'ended'), ('cancelled', 'cancelled'), ('missed', 'missed')], db_default='planned', default=msh.protocol.maintenance.WindowState['PLANNED'], max_length=9)),
                 ('resume_suspended', models.BooleanField(db_default=False, default=False)),
                 ('suspended_since', models.DateTimeField(blank=True, null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
@@ -629,7 +629,7 @@ class Migration(migrations.Migration):
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='partners.partner')),
                 ('held', models.BooleanField(db_default=False, default=False)),
                 ('is_end', models.BooleanField(db_default=False, default=False)),
-                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], db_default='critical', default=msh.protocol.alerts.severity.Severity['CRITICAL'], max_length=8)),
+                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], db_default='critical', default=msh.alerts.rules.severity.Severity['CRITICAL'], max_length=8)),
                 ('to', models.CharField(blank=True, db_default='', default='', max_length=100)),
                 ('wants_end', models.BooleanField(db_default=False, default=False)),
                 ('recipient', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='msh.alertrecipient')),

@@ -1,6 +1,5 @@
 """What we keep. Every durable thing is a row here, or of a feature. Only a store writes."""
 
-from .alerts import PAGERDUTY_URL, AlertRecipient, MaintenanceWindow, addresses_of
 from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions
 from .applied_default import AppliedDefault
 from .bulk import EVER, BulkAction, BulkItem, BulkJob, BulkState
@@ -10,8 +9,9 @@ from .delivery import Delivery
 from .flight import Flight, OutboundConversation
 from .history import History
 from .inbound import InboundMessage, InboundState
-from .incident import Channel, Direction, Incident, IncidentNote, OperatorNotice
+from .incident import Direction, Incident, IncidentNote
 from .link import InboundLink, OutboundLink, link_of
+from .maintenance import MaintenanceWindow
 from .operators.act_request import ActRequest, RequestState, place_of
 from .operators.preference import Preference
 from .outbound import (
@@ -34,11 +34,9 @@ __all__ = [
     "EVER",
     "FLIGHTS_IN",
     "HELD",
-    "PAGERDUTY_URL",
     "PERMISSIONS",
     "SHOWN_STATES",
     "ActRequest",
-    "AlertRecipient",
     "ApiToken",
     "AppliedDefault",
     "Attempt",
@@ -47,7 +45,6 @@ __all__ = [
     "BulkJob",
     "BulkState",
     "BusinessKey",
-    "Channel",
     "Consumer",
     "ConsumerKind",
     "Delivery",
@@ -64,7 +61,6 @@ __all__ = [
     "KeyProgress",
     "KeyRule",
     "MaintenanceWindow",
-    "OperatorNotice",
     "OutboundConversation",
     "OutboundLink",
     "OutboundMessage",
@@ -79,7 +75,6 @@ __all__ = [
     "SettingChange",
     "Signal",
     "SignalKind",
-    "addresses_of",
     "is_machine",
     "link_of",
     "missing_permissions",

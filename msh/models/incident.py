@@ -1,10 +1,9 @@
-"""Incidents, which require an operator, and calls to operators about them."""
+"""Incidents, which require an operator."""
 
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from msh.protocol.alerts.severity import Severity
 from msh.protocol.kinds import IncidentKind
 
 
@@ -37,7 +36,7 @@ class Incident(models.Model):
     announced = models.BooleanField(default=False, db_default=False)
     """Operators were called: the notices to them are rows."""
     turns = models.PositiveSmallIntegerField(default=0, db_default=0)
-    """How often a step of recipients was called (`msh.protocol.alerts.escalation`)."""
+    """How often a step of recipients was called (`msh.alerts.rules.escalation`)."""
     next_turn = models.DateTimeField(null=True, blank=True)
     """When the next step is called if nobody is assigned by then."""
 
@@ -80,70 +79,3 @@ class IncidentNote(models.Model):
 
     def __str__(self) -> str:
         return f"{self.author}: {self.text}"
-
-
-class Channel(models.TextChoices):
-    EMAIL = "email", "Mail"
-    WEBHOOK = "webhook", "Webhook"
-    SLACK = "slack", "Slack"
-    TEAMS = "teams", "Teams"
-    PAGERDUTY = "pagerduty", "PagerDuty"
-
-
-class OperatorNotice(models.Model):
-    """`cause` names what it is about, once: "incident:7", and "incident:7:2" at its second further
-    turn, "late:5:MESSAGE-ID", "over:9" that what notice 9 is about is over. `due` is when it is to
-    be sent (again); `sent_at` ends it, and so does `given_up`."""
-
-    cause = models.CharField(max_length=300)
-    channel = models.CharField(max_length=9, choices=Channel)
-    recipient = models.ForeignKey(
-        "AlertRecipient", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
-    )
-    to = models.CharField(max_length=100, blank=True, default="", db_default="")
-    """The name of the recipient, who may be gone; empty: whom the settings name."""
-    partner = models.ForeignKey("partners.Partner", on_delete=models.CASCADE)
-    incident = models.ForeignKey(
-        "Incident", on_delete=models.CASCADE, null=True, blank=True, related_name="notices"
-    )
-    kind = models.CharField(max_length=32)
-    severity = models.CharField(
-        max_length=8,
-        choices=[(one.value, one.name.capitalize()) for one in Severity],
-        default=Severity.CRITICAL,
-        db_default=Severity.CRITICAL.value,
-    )
-    message_id = models.CharField("MessageId", max_length=255, blank=True)
-    detail = models.TextField(blank=True)
-    reason = models.CharField(max_length=20, blank=True, default="", db_default="")
-    """A Reason: of the last answer, else of the incident."""
-    held = models.BooleanField(default=False, db_default=False)
-    """Whether it was held back in quiet hours. It is sent in a digest when they end."""
-    is_end = models.BooleanField(default=False, db_default=False)
-    """Whether it says that the incident is over."""
-    wants_end = models.BooleanField(default=False, db_default=False)
-    """Whether its recipient must still be notified of the end of the incident."""
-    at = models.DateTimeField()
-    due = models.DateTimeField()
-    tries = models.PositiveIntegerField(default=0, db_default=0)
-    sent_at = models.DateTimeField(null=True, blank=True)
-    given_up = models.BooleanField(default=False, db_default=False)
-    error = models.TextField(blank=True, default="", db_default="")
-
-    class Meta:
-        ordering = ["-id"]
-        verbose_name = "alert"
-        indexes = [
-            models.Index(
-                fields=["given_up", "due"], condition=Q(sent_at=None), name="operator_notice_unsent"
-            ),
-            models.Index(
-                fields=["id"], condition=Q(wants_end=True), name="operator_notice_wants_end"
-            ),
-        ]
-        constraints = [
-            models.UniqueConstraint(fields=["cause", "channel", "to"], name="operator_notice_once"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.channel} of {self.cause}"

@@ -8,7 +8,7 @@ import time_machine
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.flows.operations.alerts import maintenance
+from msh.flows.operations import maintenance
 from msh.flows.operations.many import bulk_jobs
 from msh.models import (
     ActRequest,

@@ -5,7 +5,8 @@ from datetime import timedelta
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from msh.models import AlertRecipient, MaintenanceWindow
+from msh.alerts.models import AlertRecipient
+from msh.models import MaintenanceWindow
 from tests.browser.console import Console
 from tests.browser.test_access import violations
 from tests.browser.test_actions import page_of

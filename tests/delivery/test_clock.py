@@ -7,13 +7,13 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from msh.alerts.models import OperatorNotice
 from msh.flows.operations import watch
 from msh.models import (
     ConsumerKind,
     Delivery,
     InboundMessage,
     Incident,
-    OperatorNotice,
     OutboundLink,
     OutboundMessage,
     PartyEvent,

@@ -9,18 +9,17 @@ from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.alerts.models import Channel, OperatorNotice
 from msh.flows.operations import prune
 from msh.flows.operations.prune import prune_all
 from msh.models import (
     BulkAction,
     BulkJob,
-    Channel,
     History,
     InboundMessage,
     InboundPayload,
     Incident,
     IncidentNote,
-    OperatorNotice,
     OutboundLink,
     OutboundMessage,
     OutboundPayload,

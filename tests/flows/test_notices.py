@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from msh.flows.operations.alerts.announce import make_notices
-from msh.models import Attempt, Incident, OperatorNotice, OutboundLink
+from msh.alerts import store as notices
+from msh.alerts.flows.announce import make_notices
+from msh.alerts.models import OperatorNotice
+from msh.models import Attempt, Incident, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.store.operations import notices
 
 from .recovering import suspend
 from .world import World, make_world

@@ -13,11 +13,12 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.alerts.flows.call import Call, call_of
+from msh.alerts.flows.notify_operators import TRIES, notify_operators
+from msh.alerts.models import OperatorNotice
 from msh.flows.operations import change_link, prune
-from msh.flows.operations.alerts.call import Call, call_of
-from msh.flows.operations.notify_operators import TRIES, notify_operators
 from msh.flows.operations.watch import find_stuck
-from msh.models import Incident, OperatorNotice, OutboundLink, OutboundMessage
+from msh.models import Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from tests.admin.conftest import REFUSED, suspended_world
@@ -277,7 +278,7 @@ def test_a_second_caller_returns_at_once(hook: Peer, monkeypatch: pytest.MonkeyP
         counted.append(notify_operators())
         return ""
 
-    monkeypatch.setattr("msh.flows.operations.alerts.channels.post", posting)
+    monkeypatch.setattr("msh.alerts.flows.channels.post", posting)
 
     assert notify_operators() == 1
     assert counted == [0]
@@ -349,7 +350,7 @@ def test_notice_that_cannot_be_sent_blocks_no_other(
             raise RuntimeError("what nobody has thought of")
         return call_of(notice)
 
-    monkeypatch.setattr("msh.flows.operations.notify_operators.call_of", raising)
+    monkeypatch.setattr("msh.alerts.flows.notify_operators.call_of", raising)
     assert notify_operators() == 2
 
     (mail,) = mailbox.transactions

@@ -9,19 +9,13 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
+from msh.alerts import store as notices
+from msh.alerts.flows.announce import make_notices
+from msh.alerts.models import OperatorNotice
 from msh.flows.operations import change_link
-from msh.flows.operations.alerts.announce import make_notices
 from msh.flows.operations.many import bulk_jobs
-from msh.models import (
-    BulkAction,
-    BulkItem,
-    InboundMessage,
-    Incident,
-    OperatorNotice,
-    PartyEvent,
-)
+from msh.models import BulkAction, BulkItem, InboundMessage, Incident, PartyEvent
 from msh.store import incidents
-from msh.store.operations import notices
 from msh.store.operations.bulk_jobs import claim_item
 from msh.store.receiving import forwarding
 from msh.store.receiving.forwarding import Due

@@ -8,7 +8,8 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
-from msh.models import AlertRecipient, Consumer, ConsumerKind
+from msh.alerts.models import AlertRecipient
+from msh.models import Consumer, ConsumerKind
 from partners.models import Partner
 from partners.models.partner import OutgoingKind
 

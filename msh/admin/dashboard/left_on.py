@@ -25,8 +25,8 @@ from msh.models import (
     OutboundLink,
     SettingChange,
 )
-from msh.protocol.alerts.maintenance import WindowState
 from msh.protocol.lane import OPERATOR, LaneState
+from msh.protocol.maintenance import WindowState
 from msh.store.operations.operator_actions import SWITCHED, Switch
 
 SHOWN_AFTER = timedelta(days=1)

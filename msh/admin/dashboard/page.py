@@ -14,8 +14,8 @@ from msh import checks, health
 from msh.admin.framework import markup
 from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.second_person import waiting
-from msh.admin.incidents.operator_notice import failing
 from msh.admin.setup.api_token import expiring, expiry_of
+from msh.alerts.admin.operator_notice import failing
 from msh.models import BulkAction, InboundLink, Incident, OutboundLink
 from msh.protocol.lane import LaneState
 from msh.statistics.admin import charts

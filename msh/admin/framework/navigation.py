@@ -3,54 +3,39 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db.models import Model
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
-from django_celery_beat.models import PeriodicTask
 
 from msh.flows.operations.guard import is_on
-from msh.models import (
-    ActRequest,
-    AlertRecipient,
-    ApiToken,
-    BulkJob,
-    Consumer,
-    Delivery,
-    History,
-    InboundConversation,
-    InboundLink,
-    InboundMessage,
-    Incident,
-    KeyRule,
-    MaintenanceWindow,
-    OperatorNotice,
-    OutboundConversation,
-    OutboundLink,
-    OutboundMessage,
-    SettingChange,
-    Signal,
-)
-from partners.models import Agreement, OwnIdentity, Partner, Route, our_identity
+from msh.models import ActRequest, Delivery, Incident, OutboundLink
+from partners.models import our_identity
 
 from .markup import list_url
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`alarm` counts the rows that need an operator; 0 is not shown. Without `if_empty`, who may
-    not add a row does not see the entry before there is one."""
+    """`label` names the model, which may be that of a feature. `alarm` counts the rows that need an
+    operator; 0 is not shown. Without `if_empty`, who may not add a row does not see the entry
+    before there is one."""
 
     title: str
     icon: str
-    model: type[Model]
+    label: str
     query: tuple[tuple[str, str], ...] = ()
     alarm: Callable[[], int] | None = None
     shown: Callable[[], bool] = lambda: True
     if_empty: bool = True
+
+    @property
+    def model(self) -> type[Model]:
+        return apps.get_model(self.label)
 
 
 def _suspended() -> int:
@@ -74,48 +59,54 @@ GROUPS = (
     (
         "Action required",
         (
-            Item("Links to partners", "sync_alt", OutboundLink, alarm=_suspended),
-            Item("Incidents", "warning", Incident, alarm=_open_incidents),
-            Item("Alerts", "notifications", OperatorNotice),
-            Item("Maintenance windows", "event_busy", MaintenanceWindow),
-            Item("Bulk jobs", "checklist", BulkJob),
-            Item("Four-eyes requests", "supervisor_account", ActRequest, alarm=_asked, shown=is_on),
-            Item("Deliveries", "move_to_inbox", Delivery, alarm=_undecided),
+            Item("Links to partners", "sync_alt", "msh.OutboundLink", alarm=_suspended),
+            Item("Incidents", "warning", "msh.Incident", alarm=_open_incidents),
+            Item("Alerts", "notifications", "msh.OperatorNotice"),
+            Item("Maintenance windows", "event_busy", "msh.MaintenanceWindow"),
+            Item("Bulk jobs", "checklist", "msh.BulkJob"),
+            Item(
+                "Four-eyes requests",
+                "supervisor_account",
+                "msh.ActRequest",
+                alarm=_asked,
+                shown=is_on,
+            ),
+            Item("Deliveries", "move_to_inbox", "msh.Delivery", alarm=_undecided),
         ),
     ),
     (
         "Messages",
         (
-            Item("Outbound", "outbox", OutboundMessage),
-            Item("Inbound", "inbox", InboundMessage),
-            Item("Links from partners", "call_received", InboundLink),
-            Item("Conversations to partners", "speaker_notes_off", OutboundConversation),
-            Item("Conversations from partners", "speaker_notes", InboundConversation),
-            Item("Pending signals", "reply", Signal, (("is", "pending"),)),
-            Item("History", "history", History),
+            Item("Outbound", "outbox", "msh.OutboundMessage"),
+            Item("Inbound", "inbox", "msh.InboundMessage"),
+            Item("Links from partners", "call_received", "msh.InboundLink"),
+            Item("Conversations to partners", "speaker_notes_off", "msh.OutboundConversation"),
+            Item("Conversations from partners", "speaker_notes", "msh.InboundConversation"),
+            Item("Pending signals", "reply", "msh.Signal", (("is", "pending"),)),
+            Item("History", "history", "msh.History"),
         ),
     ),
     (
         "Configuration",
         (
-            Item("Partners", "handshake", Partner),
-            Item("Agreements", "contract", Agreement),
-            Item("Consumers", "apps", Consumer),
-            Item("Business keys", "find_in_page", KeyRule),
-            Item("Alert recipients", "campaign", AlertRecipient),
-            Item("Routes", "alt_route", Route),
-            Item("This MSH", "hub", OwnIdentity, if_empty=False),
-            Item("Schedules", "schedule", PeriodicTask),
+            Item("Partners", "handshake", "partners.Partner"),
+            Item("Agreements", "contract", "partners.Agreement"),
+            Item("Consumers", "apps", "msh.Consumer"),
+            Item("Business keys", "find_in_page", "msh.KeyRule"),
+            Item("Alert recipients", "campaign", "msh.AlertRecipient"),
+            Item("Routes", "alt_route", "partners.Route"),
+            Item("This MSH", "hub", "partners.OwnIdentity", if_empty=False),
+            Item("Schedules", "schedule", "django_celery_beat.PeriodicTask"),
         ),
     ),
     (
         "Access",
         (
-            Item("Users", "person", User),
-            Item("Machine users", "computer", User, MACHINES),
-            Item("Roles", "group", Group),
-            Item("API tokens", "key", ApiToken),
-            Item("Audit log", "manage_history", SettingChange),
+            Item("Users", "person", "auth.User"),
+            Item("Machine users", "computer", "auth.User", MACHINES),
+            Item("Roles", "group", "auth.Group"),
+            Item("API tokens", "key", "msh.ApiToken"),
+            Item("Audit log", "manage_history", "msh.SettingChange"),
         ),
     ),
 )
@@ -170,7 +161,7 @@ def _entry(item: Item, request: HttpRequest) -> dict[str, object]:
 def _active(item: Item, request: HttpRequest) -> dict[str, object]:
     """Two entries lead to the list of users: the active one is that with the filter of the page.
     For all others Unfold compares addresses."""
-    if item.model is not User:
+    if item.label != "auth.User":
         return {}
     listed = request.path.startswith(list_url(User))
     filtered = tuple(request.GET.items()) == MACHINES

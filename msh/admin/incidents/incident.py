@@ -1,6 +1,6 @@
 """Incidents: list, and the page of one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from msh.admin.links.conversation import (
 )
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_conversation import first_stopping
+from msh.extension import ExtensionPoint
 from msh.flows.operations import change_incident
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import CAUSES, Cause, Help, cause_of
@@ -62,8 +63,9 @@ from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
 from .first_step import DELIVERIES, deliveries_url, first_steps
-from .operator_notice import notices_about
 
+tables_about: ExtensionPoint[Callable[[Incident], Table]] = ExtensionPoint()
+"""What features show on the page of an incident."""
 NOTES = 100
 """Notes shown for one incident."""
 
@@ -157,7 +159,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
-        return [_notes(row), notices_about(row)]
+        return [_notes(row), *(table(row) for table in tables_about)]
 
     def page_context(self, request: HttpRequest, row: Incident) -> dict[str, object]:
         decided = row.resolved_at or change_incident.suspends(row)

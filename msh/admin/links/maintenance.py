@@ -19,11 +19,11 @@ from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
-from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.flows.operations.inspection.causes import cause_of
+from msh.flows.operations.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.models import MaintenanceWindow, OutboundLink, link_of
-from msh.protocol.alerts.maintenance import OPEN, WindowState
 from msh.protocol.lane import LaneState
+from msh.protocol.maintenance import OPEN, WindowState
 from msh.protocol.reason import Reason
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import is_cancelling

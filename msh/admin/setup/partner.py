@@ -3,7 +3,7 @@
 The credentials of a partner are generated and shown once. Ours are entered and never shown.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -21,8 +21,9 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
+from msh.extension import ExtensionPoint
 from msh.flows.operations.inspection.shared_address import shared_address
-from msh.models import AlertRecipient, InboundLink, MaintenanceWindow, OutboundLink
+from msh.models import InboundLink, MaintenanceWindow, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
@@ -74,6 +75,8 @@ def _section(name: str, text: str) -> SafeString:
     return format_html('<p id="{}" tabindex="-1">{}</p>', name, text)
 
 
+kept_with: ExtensionPoint[Callable[[Sequence[object]], Iterable[str]]] = ExtensionPoint()
+"""Names of rows of features for which the partners with these keys cannot be deleted."""
 _ITS_OWN = (OutboundLink, InboundLink, MaintenanceWindow)
 
 
@@ -275,11 +278,11 @@ class PartnerAdmin(AuditedAdmin):
         self, objs: Iterable[Model], request: HttpRequest
     ) -> tuple[object, ...]:
         """Unused links and its windows are deleted with a partner, without a permission of their
-        own. Whom a recipient is called about stays: without partners it would be all of them."""
+        own."""
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         links = {str(model._meta.verbose_name) for model in _ITS_OWN}  # noqa: SLF001
-        recipients = AlertRecipient.objects.filter(partners__in=[one.pk for one in objs])
-        kept = [f"Alert recipient {one}" for one in recipients.distinct()]
+        keys = [one.pk for one in objs]
+        kept = [row for rows in kept_with for row in rows(keys)]
         return deleted, counts, needed - links, [*protected, *kept]
 
     def save_formset(

@@ -13,7 +13,6 @@ from msh.flows.operations import (
     operator_submissions,
     refusals,
 )
-from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.many import bulk_jobs, replay
 from msh.flows.operations.operator_action import (
     CONFIRMATION,
@@ -26,6 +25,8 @@ from msh.flows.operations.operator_action import (
 from msh.flows.receiving import questions
 from msh.models import BulkJob, Incident, MaintenanceWindow, OutboundMessage
 from msh.protocol.four_eyes import Verb
+
+from . import maintenance
 
 Given = Mapping[str, Any]
 Facts = Mapping[str, object]

@@ -11,7 +11,6 @@ from msh.flows.operations import (
     change_link,
     resynchronise,
 )
-from msh.flows.operations.alerts import maintenance
 from msh.flows.operations.many import cancel_queue
 from msh.flows.operations.operator_action import (
     CONFIRMATION,
@@ -38,6 +37,8 @@ from msh.protocol.events import (
 from msh.protocol.four_eyes import Verb
 from msh.protocol.kinds import OnUnexpectedFirst, Verdict
 from msh.store.operations.operator_actions import Switch, is_unused
+
+from . import maintenance
 
 _SEEN = (IF_MESSAGE, IF_SUSPENDED_SINCE)
 

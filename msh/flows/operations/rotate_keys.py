@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Manager
 
 from msh.extension import ExtensionPoint
-from msh.models import AlertRecipient, Consumer
+from msh.models import Consumer
 from partners import secrecy
 from partners.models import Partner
 
@@ -47,18 +47,16 @@ def rotate_keys() -> Rotated:
 
 
 def _kept() -> Iterator[Kept]:
-    places: list[tuple[str, Manager[Any], str]] = [
-        ("partner", Partner.objects, "outgoing_secret"),
-        ("consumer", Consumer.objects, "secret"),
-        ("alert recipient", AlertRecipient.objects, "url_secret"),
-        ("alert recipient", AlertRecipient.objects, "key_secret"),
-    ]
-    for what, objects, column in places:
-        rows = objects.exclude(**{column: ""}).order_by("pk").values_list("pk", "name", column)
-        for key, name, token in rows.iterator():
-            yield f"{what} {name}", token, partial(_replace, objects, column, key, token)
+    yield from kept_in("partner", Partner.objects, "outgoing_secret")
+    yield from kept_in("consumer", Consumer.objects, "secret")
     for secrets in kept_secrets:
         yield from secrets()
+
+
+def kept_in(what: str, objects: Manager[Any], column: str) -> Iterator[Kept]:
+    rows = objects.exclude(**{column: ""}).order_by("pk").values_list("pk", "name", column)
+    for key, name, token in rows.iterator():
+        yield f"{what} {name}", token, partial(_replace, objects, column, key, token)
 
 
 def _replace(objects: Manager[Any], column: str, key: int, old: str, new: str) -> int:

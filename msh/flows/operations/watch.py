@@ -10,7 +10,6 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import transaction
 
-from msh.flows.operations.alerts import maintenance
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction
 from msh.protocol.errors import IllegalTransition
@@ -32,6 +31,8 @@ from msh.store.operations.stuck_links import (
 from msh.store.operations.windows import quiet_partners
 from msh.store.receiving.conversations import find_due_links, lock_due, step_conversation
 from msh.store.sending.links import OutboundLinks
+
+from . import maintenance
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 
 from msh.models import MaintenanceWindow
-from msh.protocol.alerts.maintenance import OPEN, WindowState
+from msh.protocol.maintenance import OPEN, WindowState
 from msh.store.history import Actor
 from partners.models import Partner
 

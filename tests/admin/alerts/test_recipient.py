@@ -9,7 +9,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import roles
-from msh.models import AlertRecipient, Channel, MaintenanceWindow, SettingChange
+from msh.alerts.models import AlertRecipient, Channel
+from msh.models import MaintenanceWindow, SettingChange
 from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
 from tests.admin.conftest import client_with_role, messages_of, url

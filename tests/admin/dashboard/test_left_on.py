@@ -23,7 +23,7 @@ from msh.models import (
     Preference,
     SettingChange,
 )
-from msh.protocol.alerts.maintenance import WindowState
+from msh.protocol.maintenance import WindowState
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch, open_links
 from tests.admin.conftest import client_of, use

@@ -15,8 +15,7 @@ from django.utils import timezone
 from msh import roles
 from msh.admin.dashboard.suspended import Member, Suspended
 from msh.admin.framework.markup import page_url
-from msh.flows.operations import change_link
-from msh.flows.operations.alerts import maintenance
+from msh.flows.operations import change_link, maintenance
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.models import (

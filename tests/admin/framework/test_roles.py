@@ -5,7 +5,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
-from msh.models import History, IncidentNote, OperatorNotice
+from msh.alerts.models import OperatorNotice
+from msh.models import History, IncidentNote
 from tests.admin.conftest import suspended_world, waiting_world
 
 pytestmark = pytest.mark.django_db

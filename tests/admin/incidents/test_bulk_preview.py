@@ -11,8 +11,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from msh.admin.incidents import bulk_choice
-from msh.flows.operations import change_link
-from msh.flows.operations.alerts import maintenance
+from msh.flows.operations import change_link, maintenance
 from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.models import BulkItem, BulkJob, OutboundLink, OutboundMessage, place_of
 from msh.protocol.lane import OPERATOR

@@ -10,9 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.admin.incidents.operator_notice import failing
-from msh.flows.operations.notify_operators import TRIES, notify_operators
-from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
+from msh.alerts.admin.operator_notice import failing
+from msh.alerts.flows.notify_operators import TRIES, notify_operators
+from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
+from msh.models import Incident
 from msh.protocol.kinds import IncidentKind
 from tests.admin.conftest import url
 from tests.flows.alerts.conftest import recipient

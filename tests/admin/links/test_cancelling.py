@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from msh.admin.links.cancelling import is_cancelling
 from msh.flows.errors import SecondPersonNeeded
-from msh.flows.operations import change_link, watch
-from msh.flows.operations.alerts import maintenance
+from msh.flows.operations import change_link, maintenance, watch
 from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.many.cancel_queue import cancel_queue
 from msh.models import ActRequest, BulkJob, MaintenanceWindow, OutboundLink, OutboundMessage

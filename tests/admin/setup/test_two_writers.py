@@ -12,9 +12,9 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from msh.alerts.flows.recipients import take_recipient
+from msh.alerts.models import AlertRecipient
 from msh.flows.operations import configure
-from msh.flows.operations.alerts.recipients import take_recipient
-from msh.models import AlertRecipient
 from msh.store.history import Actor
 from msh.store.operations.settings_log import lock_to_change
 from partners.models import Partner

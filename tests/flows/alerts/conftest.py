@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from msh.models import AlertRecipient, Channel, Incident
+from msh.alerts.models import AlertRecipient, Channel
+from msh.models import Incident
 from tests.flows.world import World
 from tests.peer import Peer
 from tests.peer.mailbox import Mailbox

@@ -11,16 +11,17 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.alerts.flows import bodies as made
+from msh.alerts.flows import notify_operators as job
+from msh.alerts.flows.call import Call, call_for_test
+from msh.alerts.flows.channels import Target, send_test_call
+from msh.alerts.flows.notify_operators import notify_operators
+from msh.alerts.models import Channel, OperatorNotice
+from msh.alerts.store import mark_sent
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
-from msh.flows.operations import notify_operators as job
-from msh.flows.operations.alerts import bodies as made
-from msh.flows.operations.alerts.call import Call, call_for_test
-from msh.flows.operations.alerts.channels import Target, send_test_call
-from msh.flows.operations.notify_operators import notify_operators
-from msh.models import Channel, Incident, OperatorNotice
+from msh.models import Incident
 from msh.store.history import Actor
-from msh.store.operations.notices import mark_sent
 from tests.admin.conftest import suspended_world
 from tests.peer import Peer, status
 from tests.peer.mailbox import Mailbox

@@ -10,14 +10,14 @@ from django.db import transaction
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.alerts.flows.notify_operators import notify_operators
+from msh.alerts.models import OperatorNotice
 from msh.flows.errors import NotPossible, SecondPersonNeeded
-from msh.flows.operations import change_link, watch
-from msh.flows.operations.alerts import maintenance
-from msh.flows.operations.alerts.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
+from msh.flows.operations import change_link, maintenance, watch
 from msh.flows.operations.four_eyes import requests
+from msh.flows.operations.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.flows.operations.many.cancel_queue import cancel_queue
-from msh.flows.operations.notify_operators import notify_operators
-from msh.models import History, Incident, MaintenanceWindow, OperatorNotice, OutboundLink
+from msh.models import History, Incident, MaintenanceWindow, OutboundLink
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import suspended_world

@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from msh.alerts.flows.notify_operators import notify_operators
+from msh.alerts.models import AlertRecipient, OperatorNotice
+from msh.alerts.rules.severity import is_said_beside
 from msh.flows.operations import change_incident
-from msh.flows.operations.notify_operators import notify_operators
-from msh.models import AlertRecipient, Incident, OperatorNotice
-from msh.protocol.alerts.severity import is_said_beside
+from msh.models import Incident
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
 from tests.admin.conftest import REFUSED, client_of

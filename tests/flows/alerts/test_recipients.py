@@ -7,9 +7,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from msh.alerts.flows.notify_operators import notify_operators
+from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
 from msh.flows.operations import change_incident, change_link
-from msh.flows.operations.notify_operators import notify_operators
-from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
+from msh.models import Incident
 from msh.store.history import Actor
 from tests.admin.conftest import suspended_world
 from tests.peer import Peer, status

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from msh.models import AlertRecipient, SettingChange
+from msh.alerts.models import AlertRecipient
+from msh.models import SettingChange
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db

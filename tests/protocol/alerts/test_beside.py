@@ -2,7 +2,7 @@
 
 import pytest
 
-from msh.protocol.alerts.severity import Severity, is_said_beside, severity_of
+from msh.alerts.rules.severity import Severity, is_said_beside, severity_of
 from msh.protocol.kinds import IncidentKind
 
 STOPPED = IncidentKind.CONVERSATION_STOPPED

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from msh.protocol.alerts.escalation import ROUNDS, Rule, turn
-from msh.protocol.alerts.quiet import QuietHours
-from msh.protocol.alerts.severity import Severity, severity_of
+from msh.alerts.rules.escalation import ROUNDS, Rule, turn
+from msh.alerts.rules.quiet import QuietHours
+from msh.alerts.rules.severity import Severity, severity_of
 from msh.protocol.kinds import EARLY_WARNING, IncidentKind
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO

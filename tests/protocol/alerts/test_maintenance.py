@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from msh.protocol.alerts.maintenance import LONG, Window, WindowAct, WindowState
+from msh.protocol.maintenance import LONG, Window, WindowAct, WindowState
 
 START = datetime(2026, 11, 23, 20, tzinfo=UTC)
 END = START + timedelta(hours=2)

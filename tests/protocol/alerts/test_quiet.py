@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msh.protocol.alerts.quiet import EVERY_DAY, QuietHours, never_end, quiet_until
+from msh.alerts.rules.quiet import EVERY_DAY, QuietHours, never_end, quiet_until
 
 AMSTERDAM, NEW_YORK, LORD_HOWE = "Europe/Amsterdam", "America/New_York", "Australia/Lord_Howe"
 WEEKDAYS, WEEKEND = frozenset(range(1, 6)), frozenset({6, 7})

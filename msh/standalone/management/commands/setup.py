@@ -8,8 +8,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from msh.alerts.flows.recipients import take_recipient
+from msh.alerts.models import AlertRecipient
 from msh.flows.operations import configure
-from msh.flows.operations.alerts.recipients import take_recipient
 from msh.management.cli import MshCommand
 from msh.store.history import Actor
 from partners.setup import SetupRefused
@@ -30,7 +31,9 @@ class Command(MshCommand):
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
-            report = configure.apply(_document(file), actor, sections=SECTIONS)
+            report = configure.apply(
+                _document(file), actor, sections=SECTIONS, tables=(AlertRecipient,)
+            )
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
         self.answer(report.as_json(), str(report))

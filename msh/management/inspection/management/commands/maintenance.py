@@ -5,7 +5,7 @@ from typing import Any
 
 from msh.management.cli import MshCommand
 from msh.models import MaintenanceWindow
-from msh.protocol.alerts.maintenance import OPEN
+from msh.protocol.maintenance import OPEN
 
 COLUMNS = (*("id", "partner", "state", "starts_at", "ends_at", "planned_by", "reason", "outcome"),)
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_link
 from msh.models import MaintenanceWindow, OutboundLink
-from msh.protocol.alerts.maintenance import WindowAct, WindowState
+from msh.protocol.maintenance import WindowAct, WindowState
 from msh.protocol.vocabulary import utc_text
 from msh.store.clock import read_clock
 from msh.store.history import SYSTEM, Actor

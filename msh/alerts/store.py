@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from msh.models import OperatorNotice
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import EARLY_WARNING
 from msh.protocol.lane import LaneState
 from msh.store.engine import Statement, Write, run
+
+from .models import OperatorNotice
 
 LIMIT = 1000
 """Incidents of each round."""

@@ -1,6 +1,8 @@
 """Recipients of alerts about incidents: by severity, partner and role, with quiet hours and
 escalation."""
 
+from collections.abc import Iterator, Sequence
+
 from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -15,17 +17,24 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin
 from msh.admin.framework.pages import Table
+from msh.admin.setup.partner import kept_with
+from msh.alerts.flows.channels import send_test_call
+from msh.alerts.models import ALL_DAYS, AlertRecipient, Channel, OperatorNotice
+from msh.alerts.rules.quiet import quiet_until
 from msh.flows.errors import NotPossible
-from msh.flows.operations.alerts.channels import send_test_call
-from msh.models import AlertRecipient, Channel, OperatorNotice
-from msh.models.alerts import ALL_DAYS
-from msh.protocol.alerts.quiet import quiet_until
 
 from .recipient_form import DAYS, RecipientForm
 
 TEST_PERMISSIONS = ("msh.view_alertrecipient", "msh.change_alertrecipient")
 _FAILING = Q(given_up=False) & ~Q(error="")
 _HELD = Q(given_up=False, held=True)
+
+
+@kept_with.register
+def recipients_of(partners: Sequence[object]) -> Iterator[str]:
+    """They stay with their partners: without any they would be called about all of them."""
+    for recipient in AlertRecipient.objects.filter(partners__in=partners).distinct():
+        yield f"Alert recipient {recipient}"
 
 
 @admin.register(AlertRecipient)

@@ -1,5 +1,4 @@
-"""Recipients of alerts about incidents, and maintenance windows of partners, in which nobody is
-called."""
+"""Recipients of alerts about incidents, and the alerts."""
 
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -9,17 +8,22 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, validate_email
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 
-from msh.protocol.alerts.escalation import Rule
-from msh.protocol.alerts.maintenance import Window, WindowState
-from msh.protocol.alerts.quiet import QuietHours, never_end
-from msh.protocol.alerts.severity import Severity
-from msh.protocol.vocabulary import utc_text
+from msh.models.consumer import why_not_posted_to
 from partners import secrecy
 
-from .consumer import why_not_posted_to
-from .incident import Channel
+from .rules.escalation import Rule
+from .rules.quiet import QuietHours, never_end
+from .rules.severity import Severity
+
+
+class Channel(models.TextChoices):
+    EMAIL = "email", "Mail"
+    WEBHOOK = "webhook", "Webhook"
+    SLACK = "slack", "Slack"
+    TEAMS = "teams", "Teams"
+    PAGERDUTY = "pagerduty", "PagerDuty"
+
 
 ALL_DAYS = "1234567"
 STEPS = 9
@@ -156,6 +160,7 @@ class AlertRecipient(models.Model):
     )
 
     class Meta:
+        app_label = "msh"
         ordering = ["step", "name"]
         verbose_name = "alert recipient"
         verbose_name_plural = "alert recipients"
@@ -230,56 +235,61 @@ class AlertRecipient(models.Model):
         )
 
 
-class MaintenanceWindow(models.Model):
-    """A time in which the link to a partner is suspended, and nobody is called about it. `window`
-    is its frozen value."""
+class OperatorNotice(models.Model):
+    """`cause` names what it is about, once: "incident:7", and "incident:7:2" at its second further
+    turn, "late:5:MESSAGE-ID", "over:9" that what notice 9 is about is over. `due` is when it is to
+    be sent (again); `sent_at` ends it, and so does `given_up`."""
 
-    partner = models.ForeignKey(
-        "partners.Partner", on_delete=models.CASCADE, related_name="maintenance_windows"
+    cause = models.CharField(max_length=300)
+    channel = models.CharField(max_length=9, choices=Channel)
+    recipient = models.ForeignKey(
+        "AlertRecipient", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    reason = models.TextField()
-    planned_by = models.CharField(max_length=150)
-    planned_at = models.DateTimeField(db_default=Now())
-    state = models.CharField(
-        max_length=9,
-        choices=[(one.value, one.value) for one in WindowState],
-        default=WindowState.PLANNED,
-        db_default=WindowState.PLANNED.value,
+    to = models.CharField(max_length=100, blank=True, default="", db_default="")
+    """The name of the recipient, who may be gone; empty: whom the settings name."""
+    partner = models.ForeignKey("partners.Partner", on_delete=models.CASCADE)
+    incident = models.ForeignKey(
+        "Incident", on_delete=models.CASCADE, null=True, blank=True, related_name="notices"
     )
-    resume_suspended = models.BooleanField(default=False, db_default=False)
-    """Whether it also resumes a link that was suspended when it began."""
-    suspended_since = models.DateTimeField(null=True, blank=True)
-    """The suspension that it began, or took over: it resumes no other one."""
-    ended_at = models.DateTimeField(null=True, blank=True)
-    ended_by = models.CharField(max_length=150, blank=True, default="", db_default="")
-    outcome = models.TextField(blank=True, default="", db_default="")
-    """The result, as sentences."""
+    kind = models.CharField(max_length=32)
+    severity = models.CharField(
+        max_length=8,
+        choices=[(one.value, one.name.capitalize()) for one in Severity],
+        default=Severity.CRITICAL,
+        db_default=Severity.CRITICAL.value,
+    )
+    message_id = models.CharField("MessageId", max_length=255, blank=True)
+    detail = models.TextField(blank=True)
+    reason = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """A Reason: of the last answer, else of the incident."""
+    held = models.BooleanField(default=False, db_default=False)
+    """Whether it was held back in quiet hours. It is sent in a digest when they end."""
+    is_end = models.BooleanField(default=False, db_default=False)
+    """Whether it says that the incident is over."""
+    wants_end = models.BooleanField(default=False, db_default=False)
+    """Whether its recipient must still be notified of the end of the incident."""
+    at = models.DateTimeField()
+    due = models.DateTimeField()
+    tries = models.PositiveIntegerField(default=0, db_default=0)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    given_up = models.BooleanField(default=False, db_default=False)
+    error = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
-        ordering = ["-starts_at"]
+        app_label = "msh"
+        ordering = ["-id"]
+        verbose_name = "alert"
         indexes = [
             models.Index(
-                fields=["partner", "starts_at"],
-                condition=Q(state__in=["planned", "running"]),
-                name="maintenance_window_open",
+                fields=["given_up", "due"], condition=Q(sent_at=None), name="operator_notice_unsent"
+            ),
+            models.Index(
+                fields=["id"], condition=Q(wants_end=True), name="operator_notice_wants_end"
             ),
         ]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(ends_at__gt=models.F("starts_at")), name="maintenance_window_has_length"
-            ),
-            models.UniqueConstraint(
-                fields=["partner"],
-                condition=Q(state="running"),
-                name="maintenance_window_running_once",
-            ),
+            models.UniqueConstraint(fields=["cause", "channel", "to"], name="operator_notice_once"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.partner}, {utc_text(self.starts_at, to='minutes')}"
-
-    @property
-    def window(self) -> Window:
-        return Window(WindowState(self.state), self.starts_at, self.ends_at)
+        return f"{self.channel} of {self.cause}"

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.mail import EmailMessage, get_connection
 
+from msh.alerts.models import AlertRecipient, Channel, addresses_of
 from msh.flows.errors import NotPossible
-from msh.models import AlertRecipient, Channel, addresses_of
 from msh.transport.webhook import WebhookFailed, post
 from partners.secrecy import SecretUnreadableError
 

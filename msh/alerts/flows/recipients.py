@@ -7,8 +7,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
-from msh.models import AlertRecipient
-from msh.models.alerts import shown_host
+from msh.alerts.models import AlertRecipient, shown_host
 from partners.models import Partner
 from partners.secrecy import SecretUnreadableError
 from partners.setup import Change, Setup

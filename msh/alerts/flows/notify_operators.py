@@ -16,18 +16,8 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from msh.flows.operations.alerts.announce import held_again, make_notices
-from msh.flows.operations.alerts.call import Call, call_of
-from msh.flows.operations.alerts.channels import (
-    NoAddress,
-    Target,
-    send,
-    target_of,
-    targets_of_settings,
-)
-from msh.models import OperatorNotice
-from msh.store.clock import read_clock
-from msh.store.operations.notices import (
+from msh.alerts.models import OperatorNotice
+from msh.alerts.store import (
     Due,
     claim_notices,
     drop,
@@ -36,10 +26,15 @@ from msh.store.operations.notices import (
     mark_sent,
     put_back,
 )
+from msh.store.clock import read_clock
 from msh.store.operations.windows import quiet_partners
 from msh.store.sending.isolation import one_line
 from msh.transport.webhook import WebhookFailed
 from partners.secrecy import SecretUnreadableError
+
+from .announce import held_again, make_notices
+from .call import Call, call_of
+from .channels import NoAddress, Target, send, target_of, targets_of_settings
 
 logger = logging.getLogger(__name__)
 

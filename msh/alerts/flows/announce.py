@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from msh.models import AlertRecipient, Channel, OperatorNotice
-from msh.protocol.alerts.escalation import Rule, turn
-from msh.protocol.alerts.severity import is_said_beside, severity_of
-from msh.store.clock import read_clock
-from msh.store.operations.notices import (
+from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
+from msh.alerts.rules.escalation import Rule, turn
+from msh.alerts.rules.severity import is_said_beside, severity_of
+from msh.alerts.store import (
     End,
     Subject,
     drop_unreachable,
@@ -19,6 +18,7 @@ from msh.store.operations.notices import (
     set_turns,
     take_subjects,
 )
+from msh.store.clock import read_clock
 from msh.store.operations.windows import quiet_partners
 
 Recipients = Mapping[int, AlertRecipient]

@@ -6,10 +6,11 @@ from hashlib import sha256
 from django.conf import settings
 from django.utils import timezone
 
+from msh.alerts.models import OperatorNotice
+from msh.alerts.rules.severity import Severity
 from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Cause, cause_of
 from msh.flows.operations.inspection.standing import last_reason, trouble_of
-from msh.models import OperatorNotice, link_of
-from msh.protocol.alerts.severity import Severity
+from msh.models import link_of
 from msh.protocol.kinds import EARLY_WARNING
 from msh.protocol.reason import Reason
 

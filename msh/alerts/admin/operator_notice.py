@@ -15,13 +15,15 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
-from msh.flows.operations.alerts.call import title_of
-from msh.flows.operations.alerts.channels import targets_of_settings
+from msh.admin.incidents.incident import tables_about
+from msh.alerts.flows.call import title_of
+from msh.alerts.flows.channels import targets_of_settings
+from msh.alerts.flows.notify_operators import TRIES
+from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
+from msh.alerts.rules.escalation import turn
+from msh.alerts.rules.severity import Severity, is_said_beside, severity_of
 from msh.flows.operations.inspection.causes import CAUSES
-from msh.flows.operations.notify_operators import TRIES
-from msh.models import AlertRecipient, Channel, Incident, OperatorNotice
-from msh.protocol.alerts.escalation import turn
-from msh.protocol.alerts.severity import Severity, is_said_beside, severity_of
+from msh.models import Incident
 
 SHOWN_AFTER = timedelta(days=1)
 """How long an alert that was given up stays on the dashboard."""
@@ -142,6 +144,7 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
         return markup.verbatim(notice.error)
 
 
+@tables_about.register
 def notices_about(incident: Incident) -> Table:
     rows = [
         (

@@ -14,8 +14,7 @@ from unfold.widgets import (
 )
 
 from msh.admin.framework.audited import AuditedForm
-from msh.models import AlertRecipient, Channel
-from msh.models.alerts import ALL_DAYS
+from msh.alerts.models import ALL_DAYS, AlertRecipient, Channel
 
 DAYS = dict(zip(ALL_DAYS, ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), strict=True))
 """ISO weekdays and their names."""

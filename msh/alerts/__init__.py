@@ -1,0 +1,1 @@
+"""Calls to operators about incidents: a feature that the core does not know."""

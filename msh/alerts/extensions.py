@@ -1,0 +1,13 @@
+"""The secrets of recipients are kept under the newest key, like all others."""
+
+from collections.abc import Iterator
+
+from msh.flows.operations import rotate_keys
+
+from .models import AlertRecipient
+
+
+@rotate_keys.kept_secrets.register
+def kept_secrets() -> Iterator[rotate_keys.Kept]:
+    for column in ("url_secret", "key_secret"):
+        yield from rotate_keys.kept_in("alert recipient", AlertRecipient.objects, column)

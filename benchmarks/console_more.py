@@ -3,7 +3,8 @@ business keys, and what is counted of all of it."""
 
 from collections.abc import Mapping
 
-from msh.models import Consumer, KeyRule
+from msh.business_keys.models import KeyRule
+from msh.models import Consumer
 
 # The last messages from every 50th partner wait behind the first of them.
 _UNDELIVERED = """

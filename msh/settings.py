@@ -127,6 +127,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "msh",  # before unfold, some of whose templates it replaces
     "msh.alerts",
+    "msh.business_keys",
     "msh.statistics",
     "msh.management.inspection",  # commands that only look
     "msh.standalone",  # commands that set up and run an MSH

@@ -22,11 +22,11 @@ from django.db import DatabaseError
 
 from msh import stopping
 from msh.alerts.flows.notify_operators import notify_operators as notify_all_operators
+from msh.business_keys.flows.index_keys import index_keys
 from msh.celery import app
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.operations.four_eyes.requests import run_prune
 from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
-from msh.flows.operations.many.index_keys import index_keys
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
 from msh.flows.receiving.forward import ForwardingLoop

@@ -10,23 +10,13 @@ from .links import (
     outbound_link,
 )
 from .messages import history, inbound_message, outbound_message, signal
-from .setup import (
-    agreement,
-    api_token,
-    business_key,
-    consumer,
-    partner,
-    schedules,
-    setting_change,
-    users,
-)
+from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
 
 __all__ = [
     "act_request",
     "agreement",
     "api_token",
     "bulk_job",
-    "business_key",
     "consumer",
     "delivery",
     "history",

@@ -2,10 +2,10 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
+from msh.business_keys import api as business_keys
 from msh.statistics import api as statistics
 
 from . import (
-    business_keys,
     conversations,
     deliveries,
     document,

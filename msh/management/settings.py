@@ -9,6 +9,7 @@ from msh.settings import *  # noqa: F403
 INSTALLED_APPS = [
     "msh",
     "msh.alerts",
+    "msh.business_keys",
     "msh.statistics",
     "msh.management.inspection",
     "partners",

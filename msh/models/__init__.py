@@ -26,7 +26,7 @@ from .outbound import (
 from .party_event import PartyEvent
 from .payload import InboundPayload, OutboundPayload
 from .prune_run import PruneRun
-from .search import BusinessKey, KeyProgress, KeyRule, SavedFilter
+from .saved_filter import SavedFilter
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
 
@@ -44,7 +44,6 @@ __all__ = [
     "BulkItem",
     "BulkJob",
     "BulkState",
-    "BusinessKey",
     "Consumer",
     "ConsumerKind",
     "Delivery",
@@ -58,8 +57,6 @@ __all__ = [
     "InboundState",
     "Incident",
     "IncidentNote",
-    "KeyProgress",
-    "KeyRule",
     "MaintenanceWindow",
     "OutboundConversation",
     "OutboundLink",

@@ -7,14 +7,13 @@ from django.core.management import call_command
 from django.test import Client
 
 from msh import roles
+from msh.business_keys.models import BusinessKey, KeyRule
 from msh.flows.operations.prune import prune_all
 from msh.models import (
-    BusinessKey,
     ConsumerKind,
     Delivery,
     InboundMessage,
     Incident,
-    KeyRule,
     OutboundMessage,
     SettingChange,
 )

@@ -5,10 +5,11 @@ from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from msh import tasks
-from msh.flows.operations.many import index_keys as job
-from msh.flows.operations.many.index_keys import index_keys
-from msh.models import BusinessKey, InboundMessage, KeyProgress, KeyRule, OutboundMessage
-from msh.store.operations import business_keys
+from msh.business_keys import store as business_keys
+from msh.business_keys.flows import index_keys as job
+from msh.business_keys.flows.index_keys import index_keys
+from msh.business_keys.models import BusinessKey, KeyProgress, KeyRule
+from msh.models import InboundMessage, OutboundMessage
 from msh.wire.business_keys import document_of
 from tests.flows.costs import statements_of
 from tests.flows.world import World, make_world

@@ -18,8 +18,8 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.bulk import BulkPage
-from msh.admin.framework.business_keys import messages_with_key
 from msh.admin.framework.filters import DateTimeFilter
+from msh.admin.framework.found_by import found_messages
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
@@ -173,7 +173,7 @@ class DeliveryAdmin(BulkPage, LargeTableAdmin[Delivery]):
     def search(
         self, request: HttpRequest, rows: QuerySet[Delivery], term: str
     ) -> QuerySet[Delivery]:
-        messages = messages_with_key(request, "inbound", term)
+        messages = found_messages(request, "inbound", term)
         return cast("DeliveryQuerySet", rows).with_id(term, messages)
 
     @display(description="MessageId")

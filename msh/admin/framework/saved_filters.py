@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin
 from unfold.views import ChangeList
 
 from msh.models import SavedFilter
-from msh.models.search.saved_filter import PER_LIST, QUERY_LIMIT
+from msh.models.saved_filter import PER_LIST, QUERY_LIMIT
 
 
 class _Form(forms.Form):

@@ -19,7 +19,6 @@ from msh.models import (
     InboundConversation,
     InboundMessage,
     Incident,
-    KeyRule,
     OutboundConversation,
     OutboundLink,
     OutboundMessage,
@@ -30,7 +29,7 @@ from msh.roles import role_with
 from partners.models import Agreement, Partner
 
 from . import markup
-from .business_keys import DIRECTIONS, may_see_keys
+from .found_by import names_searched
 from .pages import Table
 
 ROWS = 10
@@ -57,11 +56,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "title": "Search",
         "term": markup.escape_invisible(term),
         "tables": [_table(model, rows, term) for model, rows in found.items() if rows],
-        "keys": sorted(
-            set(KeyRule.objects.filter(enabled=True).values_list("name", flat=True))
-            if any(may_see_keys(request, direction) for direction in DIRECTIONS)
-            else ()
-        ),
+        "keys": sorted({name for names in names_searched for name in names(request)}),
         "searched": [_names(model) for model in _permitted(request)],
         "others": list(_others(request)),
     }

@@ -20,7 +20,7 @@ from unfold.decorators import display
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.bulk import bulk_url
-from msh.admin.framework.business_keys import message_ids_with_key
+from msh.admin.framework.found_by import found_message_ids
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
@@ -155,7 +155,7 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         if term := search_term.strip().lower():
             kinds = [kind for kind, cause in CAUSES.items() if term in cause.title.lower()]
             found |= queryset.filter(kind__in=kinds)
-        with_key = message_ids_with_key(request, search_term.strip()) if search_term else ()
+        with_key = found_message_ids(request, search_term.strip()) if search_term else ()
         return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
 
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:

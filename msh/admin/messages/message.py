@@ -1,6 +1,7 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
 from django.contrib.admin.utils import display_for_field, flatten, label_for_field
@@ -12,7 +13,7 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
-from msh.admin.framework.business_keys import keys_of, messages_with_key
+from msh.admin.framework.found_by import found_messages, tables_of_message
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
@@ -38,7 +39,7 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
     def search(
         self, request: HttpRequest, rows: QuerySet[AnyMessage], term: str
     ) -> QuerySet[AnyMessage]:
-        keys = messages_with_key(request, self.direction, term)
+        keys = found_messages(request, self.direction, term)
         return cast("MessageQuerySet[AnyMessage]", rows).with_id(term, keys)
 
     change_form_outer_before_template = headline.TEMPLATE
@@ -80,8 +81,8 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
         raise NotImplementedError
 
     def tables(self, request: HttpRequest, row: AnyMessage) -> list[Table]:
-        found_by: list[Table] = keys_of(request, self.direction, row.pk)
-        return [timeline_of(row), *found_by, self._payloads(request, row)]
+        found_by = (tables(request, self.direction, row.pk) for tables in tables_of_message)
+        return [timeline_of(row), *chain(*found_by), self._payloads(request, row)]
 
     def _payloads(self, request: HttpRequest, message: AnyMessage) -> Table:
         seen = self.can_view_payloads(request)

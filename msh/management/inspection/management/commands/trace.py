@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 
 from django.core.management.base import CommandError
 
-from msh.flows.operations.inspection.by_key import Found, messages_with_key
+from msh.business_keys.flows.by_key import Found, messages_with_key
 from msh.flows.operations.inspection.trace import Moment, folded, trace_of, whole_trace_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row

@@ -1,13 +1,11 @@
 """Messages by business key, for users who may see payloads: a key is a part of one."""
 
-from collections.abc import Sequence
-
 from django.http import HttpRequest
 
-from msh.models import BusinessKey, InboundMessage, OutboundMessage
-
-from . import markup
-from .pages import Table
+from msh.admin.framework import markup
+from msh.admin.framework.found_by import more_messages, names_searched, tables_of_message
+from msh.admin.framework.pages import Table
+from msh.business_keys.models import BusinessKey, KeyRule
 
 DIRECTIONS = ("outbound", "inbound")
 
@@ -17,19 +15,22 @@ def may_see_keys(request: HttpRequest, direction: str) -> bool:
     return request.user.has_perms(names)
 
 
+@more_messages.register
 def messages_with_key(request: HttpRequest, direction: str, value: str) -> list[int]:
     """Row ids of messages of this direction; none for who may not see their payloads."""
     may_see = may_see_keys(request, direction)
     return BusinessKey.objects.messages(value, direction) if may_see else []
 
 
-def message_ids_with_key(request: HttpRequest, value: str) -> Sequence[str]:
-    """MessageIds of messages of both directions."""
-    out = OutboundMessage.objects.filter(pk__in=messages_with_key(request, "outbound", value))
-    into = InboundMessage.objects.filter(pk__in=messages_with_key(request, "inbound", value))
-    return [*out.values_list("message_id", flat=True), *into.values_list("message_id", flat=True)]
+@names_searched.register
+def names_of_keys(request: HttpRequest) -> set[str]:
+    """None for who may not see the payloads of any direction."""
+    may_see = any(may_see_keys(request, direction) for direction in DIRECTIONS)
+    rules = KeyRule.objects.filter(enabled=True)
+    return set(rules.values_list("name", flat=True)) if may_see else set()
 
 
+@tables_of_message.register
 def keys_of(request: HttpRequest, direction: str, message: int) -> list[Table]:
     """The table of a message's keys; none without keys, or for who may not see its payloads."""
     if not may_see_keys(request, direction):

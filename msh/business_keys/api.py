@@ -7,12 +7,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from msh.flows.operations.inspection.by_key import messages_with_key
+from msh.api import schema
+from msh.api.framework.query import Form, text, validated_query
+from msh.api.framework.view import ApiView
 from msh.models import Scope
 
-from . import schema
-from .framework.query import Form, text, validated_query
-from .framework.view import ApiView
+from .flows.by_key import messages_with_key
 
 
 class KeyQuery(Form):

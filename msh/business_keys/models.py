@@ -1,19 +1,14 @@
 """Business keys: values of payloads, such as the number of an invoice, by which messages are found.
 
 A rule says where the value stands. The values are indexed after a message is stored, by a job:
-`msh/flows/operations/many/index_keys.py`.
+`msh/business_keys/flows/index_keys.py`.
 """
-
-from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
-from msh.protocol.business_keys import PATH_LIMIT, VALUE_LIMIT, PathRefused
-
-if TYPE_CHECKING:
-    from msh.wire.business_keys import KeyPath
+from msh.protocol.business_keys import PATH_LIMIT, VALUE_LIMIT
 
 RULES_LIMIT = 20
 """Rules of an installation: each is evaluated on each payload of its documents."""
@@ -49,6 +44,7 @@ class KeyRule(models.Model):
     outbound_before = models.BigIntegerField(null=True, editable=False)
 
     class Meta:
+        app_label = "msh"
         verbose_name = "business key"
         ordering = ["name", "id"]
 
@@ -56,20 +52,10 @@ class KeyRule(models.Model):
         return self.name
 
     def clean(self) -> None:
-        try:
-            self.key_path()
-        except PathRefused as problem:
-            raise ValidationError({"path": str(problem)}) from None
         if self._state.adding and KeyRule.objects.count() >= RULES_LIMIT:
             raise ValidationError(
                 f"There are already {RULES_LIMIT} business keys: delete one first."
             )
-
-    def key_path(self) -> "KeyPath":
-        """Raises PathRefused."""
-        from msh.wire.business_keys import key_path  # noqa: PLC0415  lxml, which commands do without
-
-        return key_path(self.path, self.namespaces)
 
     @property
     def is_indexed(self) -> bool:
@@ -111,6 +97,7 @@ class BusinessKey(models.Model):
     objects = BusinessKeyQuerySet.as_manager()
 
     class Meta:
+        app_label = "msh"
         default_permissions = ()
         ordering = ["id"]
         indexes = [models.Index(fields=["value", "id"], name="business_key_value")]
@@ -145,6 +132,7 @@ class KeyProgress(models.Model):
     gaps = models.JSONField(default=list)
 
     class Meta:
+        app_label = "msh"
         default_permissions = ()
 
     def __str__(self) -> str:

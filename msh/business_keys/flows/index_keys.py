@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from django.db import DatabaseError, transaction
 
 from msh import wire
-from msh.models import KeyProgress, KeyRule
-from msh.protocol.business_keys import PathRefused
-from msh.store.operations.business_keys import (
+from msh.business_keys.models import KeyProgress, KeyRule
+from msh.business_keys.store import (
     DIRECTIONS,
     Indexing,
     Unindexed,
@@ -23,7 +22,8 @@ from msh.store.operations.business_keys import (
     lock_progress,
     remove_keys,
 )
-from msh.wire.business_keys import KeyPath, document_of
+from msh.protocol.business_keys import PathRefused
+from msh.wire.business_keys import KeyPath, document_of, key_path
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _remove(off: Sequence[KeyRule]) -> int:
 def _usable(rows: Iterable[KeyRule]) -> Iterator[_Rule]:
     for row in rows:
         try:
-            yield _Rule(row, row.key_path())
+            yield _Rule(row, key_path(row.path, row.namespaces))
         except PathRefused as problem:  # it was checked when it was saved
             logger.error("business key %s is not used: %s", row, problem)
 

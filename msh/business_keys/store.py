@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from msh.models import KeyProgress, KeyRule
 from msh.protocol.business_keys import SIZE_LIMIT
 from msh.store.engine import Key, Statement, Write, run, run_all
+
+from .models import KeyProgress, KeyRule
 
 PARTS = 5
 """Payloads of a message that are searched, the first ones."""

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from msh.models import BusinessKey, Direction
-from msh.models.search.business_key import FOUND_LIMIT
+from msh.business_keys.models import FOUND_LIMIT, BusinessKey
+from msh.models import Direction
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,23 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from msh.admin.framework.audited import AuditedAdmin
-from msh.models import BusinessKey, KeyRule
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
+from msh.business_keys.models import BusinessKey, KeyRule
+from msh.protocol.business_keys import PathRefused
+from msh.wire.business_keys import key_path
 
 _WHERE = ("name", "agreement", "service_interface", "action", "path", "namespaces")
+
+
+class KeyRuleForm(AuditedForm):
+    def clean(self) -> dict[str, Any]:
+        super().clean()
+        if "path" in self.cleaned_data:  # it does not change
+            try:
+                key_path(self.cleaned_data["path"], self.cleaned_data.get("namespaces", ""))
+            except PathRefused as problem:
+                self.add_error("path", str(problem))
+        return self.cleaned_data
 
 
 @admin.register(KeyRule)
@@ -17,6 +30,7 @@ class KeyRuleAdmin(AuditedAdmin):
     """Where a value stands does not change, for what is indexed would be of both places: another
     rule takes its place."""
 
+    form = KeyRuleForm
     list_display = ("name", "enabled", "agreement", "service_interface", "action", "path", "done")
     list_select_related = ("agreement",)
     fieldsets = (

@@ -1,0 +1,1 @@
+"""Messages by values of their payloads: a feature that the core does not know."""

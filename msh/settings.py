@@ -128,6 +128,7 @@ INSTALLED_APPS = [
     "msh",  # before unfold, some of whose templates it replaces
     "msh.alerts",
     "msh.business_keys",
+    "msh.four_eyes",
     "msh.statistics",
     "msh.management.inspection",  # commands that only look
     "msh.standalone",  # commands that set up and run an MSH

@@ -25,7 +25,6 @@ from msh.alerts.flows.notify_operators import notify_operators as notify_all_ope
 from msh.business_keys.flows.index_keys import index_keys
 from msh.celery import app
 from msh.flows.delivery.delivery_loop import DeliveryLoop
-from msh.flows.operations.four_eyes.requests import run_prune
 from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
@@ -34,6 +33,7 @@ from msh.flows.sending.notification_loop import NotificationLoop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, shared_client
 from msh.flows.worker_loop import WorkerLoop
+from msh.four_eyes.flows.requests import run_prune
 from msh.logs import configure_structlog
 from msh.statistics.store.collect import collect
 from msh.store import plans

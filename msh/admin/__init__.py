@@ -1,7 +1,7 @@
 """The console: pages for operators. Imported here is every module that registers a page."""
 
 from .deliveries import delivery
-from .incidents import act_request, bulk_job, incident
+from .incidents import bulk_job, incident
 from .links import (
     inbound_conversation,
     inbound_link,
@@ -13,7 +13,6 @@ from .messages import history, inbound_message, outbound_message, signal
 from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
 
 __all__ = [
-    "act_request",
     "agreement",
     "api_token",
     "bulk_job",

@@ -26,7 +26,7 @@ class Proposal:
 
 class SecondPersonNeeded(Exception):
     """The act needs a second person; nothing has changed. Whoever catches it has
-    `four_eyes.requests.ask` store the request."""
+    `operations.guard.ask` store the request."""
 
     def __init__(self, proposal: Proposal, actor: Actor) -> None:
         super().__init__(f"A second person must confirm this: {proposal.text}")

@@ -14,6 +14,7 @@ from django.db import OperationalError
 
 from msh import checks
 from msh.flows.errors import SecondPersonNeeded
+from msh.flows.operations import guard
 from msh.store import server
 from partners.models import Partner
 
@@ -35,7 +36,7 @@ class MshCommand(BaseCommand):
                 raise CommandError(f"{checks.NOT_PREPARED} Run manage.py prepare.")
             return super().execute(*args, **options)
         except SecondPersonNeeded as needed:
-            raise CommandError(_ask(needed), returncode=NOT_YET) from None
+            raise CommandError(guard.ask(needed).text, returncode=NOT_YET) from None
         except OperationalError as error:
             problem = str(error).strip().partition("\n")[0]
             raise CommandError(
@@ -64,12 +65,6 @@ class MshCommand(BaseCommand):
             names = ", ".join(Partner.objects.values_list("name", flat=True)) or "none yet"
             raise CommandError(f"No partner {name!r}. Partners: {names}.")
         return partner
-
-
-def _ask(needed: SecondPersonNeeded) -> str:
-    from msh.flows.operations.four_eyes import requests  # noqa: PLC0415  most commands need none
-
-    return requests.text_of(requests.ask(needed))
 
 
 def reason(text: str) -> str:

@@ -10,6 +10,7 @@ INSTALLED_APPS = [
     "msh",
     "msh.alerts",
     "msh.business_keys",
+    "msh.four_eyes",
     "msh.statistics",
     "msh.management.inspection",
     "partners",

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission, User
 
 from msh import roles
 from msh.flows.errors import SecondPersonNeeded
-from msh.flows.operations.four_eyes import requests
+from msh.four_eyes.flows import requests
 from msh.models import ActRequest
 from msh.store.history import Actor
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import prune
-from msh.flows.operations.four_eyes import requests
+from msh.four_eyes.flows import requests
 from msh.models import ActRequest, PruneRun
 from msh.store.history import Actor
 from tests.four_eyes.conftest import ANN, SUE, ask, user

@@ -14,8 +14,8 @@ from msh.flows.operations import (
     change_link,
     resynchronise,
 )
-from msh.flows.operations.four_eyes import requests
-from msh.flows.operations.four_eyes.acts import ACTS
+from msh.four_eyes.flows import requests
+from msh.four_eyes.flows.acts import ACTS
 from msh.models import ActRequest, History, Incident, OutboundLink, OutboundMessage
 from msh.protocol.four_eyes import Alone, Confirmed
 from msh.protocol.kinds import Verdict

@@ -12,8 +12,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from msh import roles
-from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.many import bulk_jobs
+from msh.four_eyes.flows import requests
 from msh.models import ActRequest, BulkJob, Delivery, Incident
 from msh.store.history import Actor
 from tests.admin.conftest import (

@@ -25,7 +25,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWid
 
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.numbers import has_numbers
-from msh.flows.operations.four_eyes import requests
+from msh.flows.operations import guard
 from msh.flows.operations.operator_action import OperatorAction, Parameter
 from msh.store.history import Actor
 
@@ -313,6 +313,6 @@ def _act(action: ActionDialog[Row], request: HttpRequest, row: Row, form: Reason
     try:
         messages.success(request, action.act(row, actor, form))
     except SecondPersonNeeded as needed:
-        messages.warning(request, requests.text_of(requests.ask(needed)))
+        messages.warning(request, guard.ask(needed).text)
     except NotPossible as refused:
         messages.error(request, str(refused))

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import psycopg
@@ -18,7 +19,7 @@ from rest_framework.response import Response
 
 from msh.flows.delivery.pull import SettleRefused
 from msh.flows.errors import NotPossible, SecondPersonNeeded
-from msh.flows.operations.four_eyes import requests
+from msh.flows.operations import guard
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import MessageIdReused, PartnerClosed
 
@@ -108,9 +109,7 @@ class NotNow(exceptions.APIException):
 def handler(error: Exception, context: Mapping[str, Request]) -> Response:
     """REST framework's exception handler: every answer that is not what was asked for."""
     if isinstance(error, SecondPersonNeeded):
-        row = requests.ask(error)
-        asked = {"request": row.pk, "until": row.until, "text": requests.text_of(row)}
-        return Response(asked, status.HTTP_202_ACCEPTED)
+        return Response(asdict(guard.ask(error)), status.HTTP_202_ACCEPTED)
     known = _as_api_exception(error)
     headers = {}
     if known.status_code == 401:

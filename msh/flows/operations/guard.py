@@ -1,14 +1,16 @@
 """The guard before an action that may need a second person. Each flow that does such an action
 calls it, so that it holds for console, API, commands and bulk jobs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils.timezone import localtime
 
+from msh.extension import ExtensionPoint
 from msh.flows.errors import NotPossible, Proposal, SecondPersonNeeded
 from msh.models import ActRequest, RequestState
 from msh.protocol.four_eyes import (
@@ -21,9 +23,24 @@ from msh.protocol.four_eyes import (
     parse_rules,
 )
 from msh.store.history import Actor
-from msh.store.operations.act_requests import call_out
 
 ALONE_PERMISSION = "msh.act_alone_actrequest"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is stored: its row id, until when it can be confirmed, and what whoever has
+    asked is told."""
+
+    request: int
+    until: datetime
+    text: str
+
+
+# Of the feature that keeps the requests. Without it nothing is done that needs a second person.
+asks: ExtensionPoint[Callable[[SecondPersonNeeded], Asked]] = ExtensionPoint()
+calls_out: ExtensionPoint[Callable[[Proposal, Actor, str], None]] = ExtensionPoint()
+"""Given why somebody goes ahead alone: says so, in the transaction of the act."""
 
 
 @contextmanager
@@ -48,7 +65,14 @@ def allowed(proposal: Proposal, actor: Actor) -> Iterator[None]:
         raise SecondPersonNeeded(proposal, actor)
     yield
     if decision is Decision.GO_ALONE and isinstance(approval, Alone):
-        call_out(row_of(proposal, actor), approval.why)
+        (call_out,) = calls_out
+        call_out(proposal, actor, approval.why)
+
+
+def ask(needed: SecondPersonNeeded) -> Asked:
+    """Store the request of an act that was not done."""
+    (store,) = asks
+    return store(needed)
 
 
 def is_on() -> bool:
@@ -73,23 +97,6 @@ def may_go_alone(name: str, *, by_command: bool = False) -> bool:
         return False
     user = None if by_command else _user(name)
     return user is None or user.has_perm(ALONE_PERMISSION)
-
-
-def row_of(proposal: Proposal, actor: Actor) -> ActRequest:
-    act = proposal.act
-    return ActRequest(
-        verb=act.verb,
-        act=act.name,
-        parameters=dict(act.parameters),
-        facts=act.facts,
-        text=proposal.text,
-        partner_id=proposal.partner_id,
-        direction=proposal.direction,
-        message_id=proposal.message_id,
-        about=proposal.about,
-        asked_by=actor.name,
-        reason=actor.reason,
-    )
 
 
 def end_of(row: ActRequest, now: datetime, name: str = "") -> str:

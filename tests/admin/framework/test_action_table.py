@@ -11,8 +11,8 @@ from msh import roles
 from msh.admin.framework.actions import ActionDialog, ActionsAdmin
 from msh.api.row_actions import API_ACTIONS, ApiAction, form_of
 from msh.flows.operations import actions, conversation_actions, link_actions
-from msh.flows.operations.four_eyes import request_actions
 from msh.flows.operations.operator_action import OperatorAction
+from msh.four_eyes.flows import request_actions
 from msh.management.actions import COMMANDS
 
 SINGLE = [

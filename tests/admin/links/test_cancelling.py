@@ -12,8 +12,8 @@ from django.utils import timezone
 from msh.admin.links.cancelling import is_cancelling
 from msh.flows.errors import SecondPersonNeeded
 from msh.flows.operations import change_link, maintenance, watch
-from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.many.cancel_queue import cancel_queue
+from msh.four_eyes.flows import requests
 from msh.models import ActRequest, BulkJob, MaintenanceWindow, OutboundLink, OutboundMessage
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import with_cancelling

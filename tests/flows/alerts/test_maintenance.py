@@ -14,9 +14,9 @@ from msh.alerts.flows.notify_operators import notify_operators
 from msh.alerts.models import OperatorNotice
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import change_link, maintenance, watch
-from msh.flows.operations.four_eyes import requests
 from msh.flows.operations.maintenance import BEING_CANCELLED, STAYS_SUSPENDED
 from msh.flows.operations.many.cancel_queue import cancel_queue
+from msh.four_eyes.flows import requests
 from msh.models import History, Incident, MaintenanceWindow, OutboundLink
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links

@@ -16,9 +16,9 @@ from msh.admin.framework.actions import ActionDialog, Offer, ReasonForm
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.admin.framework.permitted import whom_to_ask
-from msh.flows.operations.four_eyes import request_actions
-from msh.flows.operations.four_eyes.acts import ACTS
-from msh.flows.operations.four_eyes.requests import CONFIRM_PERMISSION, may_confirm
+from msh.four_eyes.flows import request_actions
+from msh.four_eyes.flows.acts import ACTS
+from msh.four_eyes.flows.requests import CONFIRM_PERMISSION, may_confirm
 from msh.models import ActRequest, RequestState
 from msh.store.history import Actor
 

@@ -8,16 +8,16 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.timezone import localtime
 
-from msh.flows.errors import NotPossible, SecondPersonNeeded
+from msh.flows.errors import NotPossible, Proposal, SecondPersonNeeded
 from msh.flows.operations import prune
-from msh.flows.operations.guard import end_of, row_of
+from msh.flows.operations.guard import end_of
 from msh.flows.wake_up import WakeUp, wake_up
+from msh.four_eyes import store as act_requests
 from msh.models import ActRequest, RequestState
 from msh.protocol.four_eyes import Confirmed, NotAllowed, require_confirmable, require_open
 from msh.store import plans
 from msh.store.clock import read_clock
 from msh.store.history import Actor
-from msh.store.operations import act_requests
 
 from .acts import ACTS
 
@@ -41,6 +41,23 @@ def ask(needed: SecondPersonNeeded) -> ActRequest:
             return known
         act_requests.insert_request(row, timedelta(seconds=settings.MSH_SECOND_PERSON_WITHIN))
     return row
+
+
+def row_of(proposal: Proposal, actor: Actor) -> ActRequest:
+    act = proposal.act
+    return ActRequest(
+        verb=act.verb,
+        act=act.name,
+        parameters=dict(act.parameters),
+        facts=act.facts,
+        text=proposal.text,
+        partner_id=proposal.partner_id,
+        direction=proposal.direction,
+        message_id=proposal.message_id,
+        about=proposal.about,
+        asked_by=actor.name,
+        reason=actor.reason,
+    )
 
 
 def text_of(row: ActRequest) -> str:

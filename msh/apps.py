@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.signals import post_migrate
 
-from msh import tracing
+from msh import trace_hook
 
 
 class MshConfig(AppConfig):
@@ -16,8 +16,11 @@ class MshConfig(AppConfig):
         from msh import checks  # noqa: F401, PLC0415  registers them
 
         endpoint, share = settings.MSH_OTLP_ENDPOINT, settings.MSH_TRACES_SHARE
-        if endpoint and 0 <= share <= 1 and tracing.is_installed():  # a check names what is wrong
-            tracing.start(endpoint, share, settings.MSH_URI)
+        # A check names what is wrong with them.
+        if endpoint and 0 <= share <= 1 and trace_hook.is_installed():
+            from msh.tracing.spans import Recorder  # noqa: PLC0415  OpenTelemetry is optional
+
+            trace_hook.start(Recorder(endpoint, share, settings.MSH_URI))
         post_migrate.connect(_apply_defaults, dispatch_uid="msh.defaults")
 
 

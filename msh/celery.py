@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import beat_init, import_modules, task_prerun, worker_init, worker_ready
+from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
 from kombu import Connection
 
@@ -60,8 +61,6 @@ def require_store(**_: object) -> None:
 
     By SystemExit, because Celery logs anything less that a receiver raises, and goes on.
     """
-    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
-
     from msh import checks  # noqa: PLC0415  it needs Django's settings
 
     try:

@@ -17,7 +17,7 @@ from django.db import DatabaseError
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
-from msh import proxies, sign_on, tracing
+from msh import proxies, sign_on_settings, trace_hook
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
@@ -51,7 +51,7 @@ def check_settings(
         *_proxies(),
         *_metrics(),
         *_traces(),
-        *sign_on.check_provider(),
+        *sign_on_settings.check_provider(),
     ]
 
 
@@ -185,7 +185,7 @@ def _traces() -> Iterator[CheckMessage]:
             hint="Write http://HOST:4318/v1/traces, or leave it empty: then nothing is traced.",
             id="msh.E018",
         )
-    elif endpoint and not tracing.is_installed():
+    elif endpoint and not trace_hook.is_installed():
         yield Error(
             "MSH_OTLP_ENDPOINT needs OpenTelemetry, which is not installed.",
             hint="pip install 'msh[otel]'",
@@ -257,7 +257,7 @@ def _store() -> Iterator[CheckMessage]:
         yield Error(NOT_PREPARED, hint="Run manage.py prepare.", id="msh.E006")
         return
     yield from _session()
-    yield from sign_on.check_roles()
+    yield from sign_on_settings.check_roles()
     for why in kept_longer().values():
         yield Caution(
             why,

@@ -10,7 +10,7 @@ from zlib import crc32
 import environ
 from django.urls import reverse_lazy
 
-from msh import sign_on
+from msh import sign_on_settings
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
@@ -297,13 +297,14 @@ MSH_OIDC_ROLES_CLAIM = env.str("MSH_OIDC_ROLES_CLAIM", default="groups")
 MSH_OIDC_ROLES = env.dict("MSH_OIDC_ROLES", default={})  # value of that claim → role
 MSH_SECOND_FACTOR = env.list("MSH_SECOND_FACTOR", default=[])  # roles, or "all"
 if MSH_OIDC_ISSUER or MSH_SECOND_FACTOR:
-    INSTALLED_APPS += sign_on.apps()
-    MIDDLEWARE += sign_on.middleware(asks_for_codes=bool(MSH_SECOND_FACTOR))
-    SOCIALACCOUNT_ADAPTER, MFA_ADAPTER = sign_on.ADAPTER, sign_on.SECOND_FACTOR_ADAPTER
+    INSTALLED_APPS += sign_on_settings.apps()
+    MIDDLEWARE += sign_on_settings.middleware(asks_for_codes=bool(MSH_SECOND_FACTOR))
+    SOCIALACCOUNT_ADAPTER = sign_on_settings.ADAPTER
+    MFA_ADAPTER = sign_on_settings.SECOND_FACTOR_ADAPTER
     SOCIALACCOUNT_LOGIN_ON_GET = True  # a form may not lead to another host: form-action
     _client = (MSH_OIDC_CLIENT_ID, MSH_OIDC_CLIENT_SECRET)
-    SOCIALACCOUNT_PROVIDERS = sign_on.providers(MSH_OIDC_ISSUER, *_client)
-    _account_menu += sign_on.menu(asks_for_codes=bool(MSH_SECOND_FACTOR))
+    SOCIALACCOUNT_PROVIDERS = sign_on_settings.providers(MSH_OIDC_ISSUER, *_client)
+    _account_menu += sign_on_settings.menu(asks_for_codes=bool(MSH_SECOND_FACTOR))
 
 # --- logs ---------------------------------------------------------------------------------------
 LOGGING = logging_config(

@@ -28,7 +28,7 @@ urlpatterns = [
         name="statistics_report",
     ),
     path("admin/", admin.site.urls),
-    path("api/", include("msh.api.urls")),
+    path("api/", include("msh.api_urls")),
     path("health/live", health.live),
     path("health/ready", health.ready, name="ready"),
     path("metrics", metrics.page),

@@ -18,7 +18,7 @@ from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from msh import memory, proxies, tracing
+from msh import memory, proxies, trace_hook
 from msh.flows.receiving.answer import TAKEN, Answer
 from msh.flows.receiving.dialects import Receiver, receiver_of
 from msh.flows.receiving.incoming import Incoming
@@ -204,8 +204,8 @@ class EndpointApplication:
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
         proxies.resolve(environ)
-        if tracing.recorder is not None:
-            tracing.recorder.begin(environ)
+        if trace_hook.recorder is not None:
+            trace_hook.recorder.begin(environ)
         path = environ.get("PATH_INFO", "")
         if environ["REQUEST_METHOD"] == "GET" and self.STATUS_PATH.fullmatch(path):
             return self._answer(self._link_status, environ, start_response)
@@ -223,8 +223,8 @@ class EndpointApplication:
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
         plans.plan_for_hot_path()
-        if tracing.recorder is not None:
-            start_response = tracing.recorder.watch(start_response)
+        if trace_hook.recorder is not None:
+            start_response = trace_hook.recorder.watch(start_response)
         answer = fast_path.take(environ)
         if answer is None:
             return self._answer(self._endpoint, environ, start_response)

@@ -1,4 +1,6 @@
-"""What we keep. Every durable thing is a row here, or of a feature. Only a store writes."""
+"""The tables: every durable thing is a row of one, here or in a feature. Messages, links and
+deliveries are changed by `msh.store` alone; what administrators set up is saved by forms and flows
+too."""
 
 from .api_token import PERMISSIONS, ApiToken, Scope, is_machine, missing_permissions
 from .applied_default import AppliedDefault

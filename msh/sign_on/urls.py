@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from msh.sign_on import PROVIDER
+from msh.sign_on_settings import PROVIDER
 
 from . import factor_pages
 from .log_in import refuse

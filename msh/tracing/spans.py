@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.tracing import harmless
+from msh.trace_hook import harmless
 from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
 from msh.tracing.events import Call, Event, Request
 from msh.tracing.ids import Ids, current_context, span_context

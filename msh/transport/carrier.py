@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import uvloop
 
-from msh import tracing
+from msh import trace_hook
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
@@ -152,8 +152,8 @@ class Carrier:
             self._bytes -= len(job.body)
             self._places.leave(place, standing)
         log_attempt(job, result, seconds)
-        if tracing.recorder is not None:
-            tracing.recorder.posted(job, result, seconds)
+        if trace_hook.recorder is not None:
+            trace_hook.recorder.posted(job, result, seconds)
         self._results.put(Finished(job, result))
 
 
@@ -193,8 +193,8 @@ class _Loop:
             task.add_done_callback(self._tasks.discard)
 
     async def _transmit(self, job: Job, place: Place) -> None:
-        if tracing.recorder is not None:
-            job = tracing.recorder.with_context(job)
+        if trace_hook.recorder is not None:
+            job = trace_hook.recorder.with_context(job)
         began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
             AttemptOutcome.FAILED, detail="aborted: the process is shutting down"

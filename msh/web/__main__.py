@@ -10,8 +10,10 @@ import threading
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
+from django.utils.module_loading import import_string
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -60,8 +62,8 @@ def _load() -> "WSGIApplication":
     """Raises ImproperlyConfigured, also for threads that loading starts: a forked process would not
     have them. Who has started some before, as monitoring agents do, knows of forks."""
     before = set(threading.enumerate())
-    from msh.wsgi import application  # noqa: PLC0415  sets Django up
-
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
+    application: WSGIApplication = import_string(settings.WSGI_APPLICATION)  # sets Django up
     from . import serve  # noqa: F401, PLC0415  is shared by the processes, too
 
     connections.close_all()

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.contrib.messages import get_messages
 from django.db.models import Model
@@ -15,6 +16,7 @@ from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from tests.flows.world import World, make_world
 
+admin.autodiscover()  # as `msh.urls` does: modules of tests list the pages
 REFUSED = AttemptResult(
     AttemptOutcome.REFUSED, status=415, detail="415 Unsupported Media Type: no <b>thanks</b>"
 )

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import override_settings
 
-from msh import sign_on
+from msh import sign_on_settings
 from tests.sign_on.provider import CLIENT, SECRET, Provider
 
 
@@ -49,15 +49,15 @@ def _installed(running: Provider) -> Iterator[None]:
             MSH_OIDC_ISSUER=running.issuer,
             MSH_OIDC_ROLES={"msh-operators": "Operator", "msh-viewers": "Viewer"},
             MSH_CONSOLE_URL="http://testserver/admin/",
-            MIDDLEWARE=[*settings.MIDDLEWARE, *sign_on.middleware(asks_for_codes=True)],
-            SOCIALACCOUNT_ADAPTER=sign_on.ADAPTER,
-            MFA_ADAPTER=sign_on.SECOND_FACTOR_ADAPTER,
+            MIDDLEWARE=[*settings.MIDDLEWARE, *sign_on_settings.middleware(asks_for_codes=True)],
+            SOCIALACCOUNT_ADAPTER=sign_on_settings.ADAPTER,
+            MFA_ADAPTER=sign_on_settings.SECOND_FACTOR_ADAPTER,
             MSH_SECOND_FACTOR=["Supervisor"],
             SOCIALACCOUNT_LOGIN_ON_GET=True,
-            SOCIALACCOUNT_PROVIDERS=sign_on.providers(running.issuer, CLIENT, SECRET),
+            SOCIALACCOUNT_PROVIDERS=sign_on_settings.providers(running.issuer, CLIENT, SECRET),
             ROOT_URLCONF="tests.sign_on.urls",
         ),
-        _apps(sign_on.APPS),
+        _apps(sign_on_settings.APPS),
     ):
         yield
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from msh import tracing
+from msh import trace_hook
 from msh.flows.receiving.ebms2 import receive, receive_fast_path
 from msh.flows.receiving.incoming import Incoming
 from msh.tracing.context import trace_of
@@ -33,7 +33,7 @@ def collector() -> Iterator[Collector]:
 
 def spans_of(out: Outgoing, partner: Partner, collector: Collector) -> set[tuple[str, str]]:
     """Names and traces, when both paths have been asked to take it."""
-    recorder = tracing.recorder
+    recorder = trace_hook.recorder
     assert recorder is not None
     for path in (receive_fast_path, receive):
         recorder.begin({})
@@ -68,5 +68,5 @@ def test_defect_of_the_recorder_is_harmless(
     def fail(*_: object) -> None:
         raise IndexError
 
-    monkeypatch.setattr(tracing.recorder, "note_message", fail)
+    monkeypatch.setattr(trace_hook.recorder, "note_message", fail)
     assert spans_of(acknowledgment("m-1"), partner, collector) == set()

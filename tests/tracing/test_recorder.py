@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from msh import tracing
+from msh import trace_hook
 from msh.flows.sending.prepare import prepare
 from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -39,13 +39,13 @@ def job(url: str = "http://127.0.0.1/ebxml/", key: object = Key()) -> Job:
 @contextmanager
 def recording(endpoint: str) -> Iterator[Recorder]:
     """What it has recorded has been sent on return."""
-    tracing.start(endpoint, 1.0, "http://msh.example/ebxml/")
-    assert tracing.recorder is not None
+    trace_hook.start(Recorder(endpoint, 1.0, "http://msh.example/ebxml/"))
+    assert trace_hook.recorder is not None
     try:
-        yield tracing.recorder
+        yield trace_hook.recorder
     finally:
-        tracing.recorder.close()
-        tracing.recorder = None
+        trace_hook.recorder.close()
+        trace_hook.recorder = None
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_defect_of_the_recorder_is_a_line_in_the_log(
     monkeypatch.setattr(recorder, "_make", fail)
     monkeypatch.setattr(recorder, "_is_sampled", fail)
     one = job()
-    with caplog.at_level(logging.ERROR, logger="msh.tracing"):
+    with caplog.at_level(logging.ERROR, logger="msh.trace_hook"):
         recorder.submitted("m-1", 7)
         recorder.posted(one, TRANSMITTED, 0.1)
         recorder.delivered("m-1", "default", "", 0.1)

@@ -1,9 +1,9 @@
 """The dashboard: figures, suspended partners, deliveries that stand still, other incidents, partner
 health, charts. All of it is read from one snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, When
@@ -15,11 +15,9 @@ from msh.admin.framework import markup
 from msh.admin.framework.bulk import bulk_url
 from msh.admin.framework.second_person import waiting
 from msh.admin.setup.api_token import expiring, expiry_of
-from msh.alerts.admin.operator_notice import failing
+from msh.extension import ExtensionPoint
 from msh.models import BulkAction, InboundLink, Incident, OutboundLink
 from msh.protocol.lane import LaneState
-from msh.statistics.admin import charts
-from msh.statistics.models import Statistics, Unit
 from msh.store.snapshot import snapshot
 
 from .figures import figures
@@ -29,8 +27,8 @@ from .suspended import suspended
 
 HEALTH_LIMIT = 200
 """Partners shown at most, those with problems first."""
-DAY = timedelta(days=1)
-SLOT = 10  # minutes in one point of a chart
+parts: ExtensionPoint[Callable[[HttpRequest, datetime], Mapping[str, object]]] = ExtensionPoint()
+"""What features add to the context, which is read from one snapshot."""
 PERMISSIONS = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
 
 
@@ -69,14 +67,13 @@ def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
         "asked": waiting(),
         "tokens": _tokens(request),
         "cautions": checks.check_deployment(None),
-        "failing": failing() if request.user.has_perm("msh.view_operatornotice") else None,
         "incidents": others,
         "other_incidents": other_count,
-        "charts": _charts(now),
         "health": _partner_health(),
         "links_url": markup.list_url(OutboundLink),
         "incidents_url": markup.list_url(Incident, **{"is": "open"}),
         "health_limit": HEALTH_LIMIT,
+        **{name: value for part in parts for name, value in part(request, now).items()},
     }
 
 
@@ -85,38 +82,6 @@ def _tokens(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
     if not request.user.has_perm("msh.view_apitoken"):
         return ()
     return [(markup.page_url(one), one.name, expiry_of(one)) for one in expiring()]
-
-
-def _charts(now: datetime) -> Sequence[charts.Chart]:
-    """The last 24 hours: messages sent and received, retries and duplicates."""
-    slot = timedelta(minutes=SLOT)
-    begin = now - DAY
-    names = ("acknowledged", "received", "retries", "duplicates")
-    counts = {name: [0] * (DAY // slot) for name in names}
-    minutes = Statistics.objects.filter(unit=Unit.MINUTE, partner=None, begins__gte=begin)
-    for row in minutes.values_list("begins", *names):
-        for name, count in zip(names, row[1:], strict=True):
-            counts[name][min((row[0] - begin) // slot, DAY // slot - 1)] += count
-    every = timedelta(hours=4)
-    ticks = [(at * (every // slot), _clock(begin + at * every)) for at in range(DAY // every + 1)]
-    return [
-        charts.rates(
-            "Messages per minute, last 24 hours",
-            {"out": counts["acknowledged"], "in": counts["received"]},
-            SLOT,
-            ticks,
-        ),
-        charts.rates(
-            "Retries and duplicates per minute, last 24 hours",
-            {"retries": counts["retries"], "duplicates": counts["duplicates"]},
-            SLOT,
-            ticks,
-        ),
-    ]
-
-
-def _clock(at: datetime) -> str:
-    return timezone.localtime(at).strftime("%H:%M")
 
 
 def _partner_health() -> Sequence[Health]:

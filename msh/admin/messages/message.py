@@ -1,7 +1,6 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
 from django.contrib.admin.utils import display_for_field, flatten, label_for_field
@@ -81,8 +80,10 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
         raise NotImplementedError
 
     def tables(self, request: HttpRequest, row: AnyMessage) -> list[Table]:
-        found_by = (tables(request, self.direction, row.pk) for tables in tables_of_message)
-        return [timeline_of(row), *chain(*found_by), self._payloads(request, row)]
+        found_by: list[Table] = [
+            one for find in tables_of_message for one in find(request, self.direction, row.pk)
+        ]
+        return [timeline_of(row), *found_by, self._payloads(request, row)]
 
     def _payloads(self, request: HttpRequest, message: AnyMessage) -> Table:
         seen = self.can_view_payloads(request)

@@ -1,6 +1,6 @@
 """The page of a partner. Its settings are a page of their own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -24,16 +24,20 @@ from msh.admin.links.link_view import sentence_of, state_of, variant_of
 from msh.admin.links.maintenance import PLAN, windows_of
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.setup.connection import TEST_PERMISSIONS
+from msh.extension import ExtensionPoint
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import InboundLink, Incident, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.lane import LaneState
-from msh.statistics.admin.page import PERMISSION, last_day_of
 from partners.models import Agreement, Partner
 from partners.models.partner import OutgoingKind
 
 from .stops import stops_of
 
+tables_of_partner: ExtensionPoint[Callable[[HttpRequest, Partner], Iterable[Table]]] = (
+    ExtensionPoint()
+)
+"""What features show on it."""
 ROWS = 20
 """Open incidents that are shown."""
 
@@ -70,7 +74,7 @@ def _page(request: HttpRequest, key: int) -> HttpResponse:
         "asked": asked_about(partner),
         "tables": [
             _links(partner, outbound, inbound),
-            *_statistics(request, partner),
+            *(table for tables in tables_of_partner for table in tables(request, partner)),
             _incidents(partner),
             _agreements(request, partner),
             _credentials(partner),
@@ -170,11 +174,6 @@ def _links(partner: Partner, outbound: Any, inbound: Any) -> Table:
         rows.append((markup.link_to(inbound, "from the partner"), markup.isolated(last), waiting))
     headers = ("Link", "State or last MessageId", "Waiting")
     return Table("Both directions", headers, rows, f"{partner} has no link yet.")
-
-
-def _statistics(request: HttpRequest, partner: Partner) -> Iterator[Table]:
-    if request.user.has_perm(PERMISSION) and (table := last_day_of(partner)):
-        yield table
 
 
 def _incidents(partner: Partner) -> Table:

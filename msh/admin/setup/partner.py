@@ -75,7 +75,7 @@ def _section(name: str, text: str) -> SafeString:
     return format_html('<p id="{}" tabindex="-1">{}</p>', name, text)
 
 
-kept_with: ExtensionPoint[Callable[[Sequence[object]], Iterable[str]]] = ExtensionPoint()
+kept_with: ExtensionPoint[Callable[[Sequence[int]], Iterable[str]]] = ExtensionPoint()
 """Names of rows of features for which the partners with these keys cannot be deleted."""
 _ITS_OWN = (OutboundLink, InboundLink, MaintenanceWindow)
 

@@ -1,8 +1,8 @@
 """Alerts: which were sent, and which could not be sent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 
+from msh.admin.dashboard.page import parts
 from msh.admin.framework import markup
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.incidents.incident import tables_about
@@ -48,6 +49,12 @@ class Failing:
     @property
     def total(self) -> int:
         return sum(count for _, count in self.counts)
+
+
+@parts.register
+def not_sent(request: HttpRequest, now: datetime) -> Mapping[str, object]:
+    """On the dashboard."""
+    return {"failing": failing() if request.user.has_perm("msh.view_operatornotice") else None}
 
 
 def failing() -> Failing | None:

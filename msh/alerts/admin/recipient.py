@@ -31,7 +31,7 @@ _HELD = Q(given_up=False, held=True)
 
 
 @kept_with.register
-def recipients_of(partners: Sequence[object]) -> Iterator[str]:
+def recipients_of(partners: Sequence[int]) -> Iterator[str]:
     """They stay with their partners: without any they would be called about all of them."""
     for recipient in AlertRecipient.objects.filter(partners__in=partners).distinct():
         yield f"Alert recipient {recipient}"

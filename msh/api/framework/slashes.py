@@ -15,7 +15,7 @@ _NAMELESS = "/api/%00"
 class EncodedSlashes:
     """WSGI decodes the path, and then the history of `x` and the message `x/history` have the same
     one. Here PATH_INFO gets a NUL for each encoded slash, which MessageIdConverter of
-    `msh/api/urls.py` reads, and no path has else. RAW_URI: the request target as it was sent.
+    `msh/api_urls.py` reads, and no path has else. RAW_URI: the request target as it was sent.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:

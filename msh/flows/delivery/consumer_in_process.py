@@ -14,7 +14,7 @@ from typing import Protocol
 
 from django.db import transaction
 
-from msh import tracing
+from msh import trace_hook
 from msh.faults import CrashPoint, reach
 from msh.flows import application
 from msh.flows.delivery.resolve import ask
@@ -167,10 +167,10 @@ def _call(handover: HeldDelivery) -> Outcome:
     except application.ERRORS as error:
         outcome = AttemptFailed(attempt, application.reason_of(error))
     handover.took(time.monotonic() - began)
-    if tracing.recorder is not None:
+    if trace_hook.recorder is not None:
         why = "" if isinstance(outcome, AttemptSucceeded) else outcome.reason
         took = time.monotonic() - began
-        tracing.recorder.delivered(handover.message_id, str(consumer), why, took)
+        trace_hook.recorder.delivered(handover.message_id, str(consumer), why, took)
     if not isinstance(outcome, AttemptSucceeded):
         how = "rejected" if isinstance(outcome, AttemptRejected) else "failed on"
         logger.warning("%s %s %s: %s", consumer, how, handover.message_id, outcome.reason)

@@ -1,6 +1,7 @@
 """Partners, agreements and routes from a document, with a record of what it changed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Model
@@ -14,6 +15,14 @@ from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 _SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity)
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the document that a feature takes: how, and into which table."""
+
+    take: setup.Section
+    model: type[Model]
+
+
 class ChangedMeanwhile(Exception):
     """The configuration has changed since the preview. Nothing was changed."""
 
@@ -22,26 +31,25 @@ def apply(
     document: object,
     actor: Actor,
     seen: str = "",
-    sections: Mapping[str, setup.Section] = setup.NO_SECTIONS,
-    tables: Sequence[type[Model]] = (),
+    sections: Mapping[str, Section] = {},
 ) -> setup.Report:
     """Apply a document, and record every row that it changes.
 
-    `sections` are those of features, which write `tables`.
     `seen` is that of a preview (`partners.export`): nothing else than what was shown is done.
     Raises ChangedMeanwhile, and setup.SetupRefused.
     """
+    models = [one.model for one in sections.values()]
     with transaction.atomic():
-        export.keep_others_from_writing(*tables)
+        export.keep_others_from_writing(*models)
         if seen and export.digest() != seen:
             raise ChangedMeanwhile
-        before = _snapshot(tables)
-        report = setup.apply(document, sections)
-        record_changes(before, _snapshot(tables), actor)
+        before = _snapshot(models)
+        report = setup.apply(document, {name: one.take for name, one in sections.items()})
+        record_changes(before, _snapshot(models), actor)
         open_missing_links()
     return report
 
 
 def _snapshot(more: Sequence[type[Model]]) -> Snapshot:
-    models = (*_SET_UP, *more)
+    models: tuple[type[Model], ...] = (*_SET_UP, *more)
     return snapshot(*(model._default_manager.all() for model in models))  # noqa: SLF001  public

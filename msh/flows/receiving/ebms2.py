@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from msh import tracing
+from msh import trace_hook
 from msh.allowance import Limited, questions
 from msh.flows.sending.answered import hear, take_answers
 from msh.flows.wake_up import WakeUp, wake_up
@@ -147,11 +147,12 @@ def _heard(found: Attribution, answer: Answer) -> Answer:
 
 
 def _trace(partner: Partner, message: Message) -> None:
-    if tracing.recorder is not None:
-        with tracing.harmless():
+    if trace_hook.recorder is not None:
+        with trace_hook.harmless():
             header = message.header
             about = _about(message) if header.kind.is_signal else ""
-            tracing.recorder.note_message(partner.pk, header.message_id, header.kind.value, about)
+            kind = header.kind.value
+            trace_hook.recorder.note_message(partner.pk, header.message_id, kind, about)
 
 
 def _not_a_message(senders: _Senders, problem: NotAMessage) -> Answer:

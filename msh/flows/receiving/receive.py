@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, transaction
 
-from msh import tracing, wire
+from msh import trace_hook, wire
 from msh.faults import CrashPoint, reach
 from msh.flows.receiving import overload
 from msh.flows.sending import promised
@@ -131,11 +131,11 @@ def _take_damaged(
 
 
 def _trace(partner: Partner, header: Header) -> None:
-    if tracing.recorder is not None:
-        with tracing.harmless():
+    if trace_hook.recorder is not None:
+        with trace_hook.harmless():
             kind = header.message_type
             about = header.ref_to_message_id if kind.is_signal else ""
-            tracing.recorder.note_message(partner.pk, header.message_id, kind.value, about)
+            trace_hook.recorder.note_message(partner.pk, header.message_id, kind.value, about)
 
 
 def _note_signal_of_others(partner: Partner, header: Header) -> bool:

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from django.db import connection, transaction
 
-from msh import tracing
+from msh import trace_hook
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.prepare import Roles, SubmitRefused, prepare
 from msh.flows.wake_up import WakeUp, wake_up
@@ -97,8 +97,8 @@ def _after_commit(new: NewMessage, *, is_new: bool, is_next: bool) -> None:
     transaction goes on: they may all be sent before it commits."""
     reach(CrashPoint.SUBMIT_AFTER_COMMIT)
     partner_id = new.heading.agreement.partner_id
-    if is_new and tracing.recorder is not None:
-        tracing.recorder.submitted(new.message_id, partner_id)
+    if is_new and trace_hook.recorder is not None:
+        trace_hook.recorder.submitted(new.message_id, partner_id)
     if new.heading.flies:
         wake_up(flights=[partner_id])
     elif new.heading.semantics == DeliverySemantics.BEST_EFFORT:  # it is on no link

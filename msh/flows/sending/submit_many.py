@@ -8,7 +8,7 @@ from typing import NamedTuple
 import psycopg
 from django.db import IntegrityError, OperationalError, transaction
 
-from msh import tracing
+from msh import trace_hook
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.submit import PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
@@ -67,8 +67,8 @@ def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list
     try:
         with transaction.atomic():
             answers = [answer for block in blocks for answer in keeper.keep(block)]
-            if keeper.traced and tracing.recorder is not None:
-                transaction.on_commit(partial(tracing.recorder.submitted_many, keeper.traced))
+            if keeper.traced and trace_hook.recorder is not None:
+                transaction.on_commit(partial(trace_hook.recorder.submitted_many, keeper.traced))
             reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, IntegrityError) or isinstance(error.__cause__, _UNDONE):
@@ -115,7 +115,7 @@ class _Transaction:
                 answers.append(Answer(entry.message_id, Result.ACCEPTED))
         if fresh:
             insert_messages(fresh, self._parents)
-            if tracing.recorder is not None:
+            if trace_hook.recorder is not None:
                 self.traced += [(one.message_id, one.heading.agreement.partner_id) for one in fresh]
         return answers
 

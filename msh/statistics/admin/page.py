@@ -19,6 +19,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.downloads import csv_response
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_time
+from msh.admin.partner.page import tables_of_partner
 from msh.flows.operations.figures import duration_text, seconds_text
 from msh.statistics.flows import overview, periods
 from msh.statistics.flows.overview import OfPartner
@@ -78,6 +79,12 @@ def statistics(request: HttpRequest) -> HttpResponseBase:
             return JsonResponse(overview.document(listed, span, asked.name))
         name = f"statistics-{asked.name}-{up_to:%Y-%m-%dT%H%M}.csv"
         return csv_response(name, overview.HEADERS, overview.lines(listed))
+
+
+@tables_of_partner.register
+def on_page_of(request: HttpRequest, partner: Partner) -> Iterator[Table]:
+    if request.user.has_perm(PERMISSION) and (table := last_day_of(partner)):
+        yield table
 
 
 def last_day_of(partner: Partner) -> Table | None:

@@ -12,7 +12,7 @@ from .span import Span, pieces
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """As the columns of the same names: see `msh/models/statistics/`."""
+    """As the columns of the same names: see `msh/statistics/models.py`."""
 
     submitted: int = 0
     acknowledged: int = 0

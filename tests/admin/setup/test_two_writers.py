@@ -73,7 +73,7 @@ def test_a_document_waits_until_a_page_is_saved(partner: Partner) -> None:
 def test_a_recipient_that_was_added_meanwhile_is_updated_by_a_document() -> None:
     desk = {"name": "desk", "channel": "email", "addresses": "desk@example.net"}
     document = {"recipients": [{**desk, "wait": 15}]}
-    sections = {"recipients": take_recipient}
+    sections = {"recipients": configure.Section(take_recipient, AlertRecipient)}
 
     report = meet(
         lambda: AlertRecipient.objects.create(**desk),

@@ -1,14 +1,16 @@
 """The trace of a message, from all rows about it, and counts of events."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from django.db.models import Max, Min, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
+from msh.extension import ExtensionPoint
 from msh.models import (
     Attempt,
     Delivery,
@@ -23,6 +25,8 @@ from msh.models.history import NEWEST_FIRST, OLDEST_FIRST
 from msh.protocol.kinds import DeliveryState
 from msh.protocol.vocabulary import utc_text
 
+found_by_value: ExtensionPoint[Callable[[str], Sequence[Mapping[str, Any]]]] = ExtensionPoint()
+"""By what else than its id a message is found: rows with its `message_id`, the newest first."""
 FIRST, LAST = 20, 180
 """Rows of the history that are shown one by one: a partner can make a million of one message."""
 ATTEMPTS = 200

@@ -15,7 +15,7 @@ from msh.management.cli import MshCommand
 from msh.store.history import Actor
 from partners.setup import SetupRefused
 
-SECTIONS = {"recipients": take_recipient}
+SECTIONS = {"recipients": configure.Section(take_recipient, AlertRecipient)}
 
 
 class Command(MshCommand):
@@ -31,9 +31,7 @@ class Command(MshCommand):
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
-            report = configure.apply(
-                _document(file), actor, sections=SECTIONS, tables=(AlertRecipient,)
-            )
+            report = configure.apply(_document(file), actor, sections=SECTIONS)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
         self.answer(report.as_json(), str(report))

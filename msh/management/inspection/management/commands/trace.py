@@ -2,12 +2,17 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from django.core.management.base import CommandError
 
-from msh.business_keys.flows.by_key import Found, messages_with_key
-from msh.flows.operations.inspection.trace import Moment, folded, trace_of, whole_trace_of
+from msh.flows.operations.inspection.trace import (
+    Moment,
+    folded,
+    found_by_value,
+    trace_of,
+    whole_trace_of,
+)
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.management.cli import MshCommand, Row
 from msh.models import OutboundMessage
@@ -16,9 +21,6 @@ COLUMNS = [
     one.name for one in fields(Moment) if one.name not in ("times", "since", "number", "answered")
 ]
 """Of what happened several times, the detail says how often and since when. JSON has all fields."""
-
-
-FOUND = [one.name for one in fields(Found)]
 
 
 class Command(MshCommand):
@@ -34,11 +36,11 @@ class Command(MshCommand):
 
     def handle(self, *args: object, message_id: str, **options: object) -> None:
         moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
-        if not moments and (found := messages_with_key(message_id)):
-            if len({one.message_id for one in found}) > 1:
-                self.answer_rows(map(asdict, found), FOUND)
+        if not moments and (found := _with_value(message_id)):
+            if len({row["message_id"] for row in found}) > 1:
+                self.answer_rows(found, list(found[0]))
                 return
-            message_id = found[0].message_id
+            message_id = found[0]["message_id"]
             moments = list(whole_trace_of(message_id)) if options["all"] else trace_of(message_id)
         if not moments:
             raise CommandError(
@@ -54,6 +56,10 @@ class Command(MshCommand):
         for message in messages:
             self.stdout.write(f"To {message['partner']}: {message['explanation']}")
         self.answer_rows(rows, COLUMNS)
+
+
+def _with_value(value: str) -> list[Row]:
+    return [row for find in found_by_value for row in find(value)]
 
 
 def _explanations(message_id: str) -> Iterable[Row]:

@@ -2,10 +2,7 @@ from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from msh.business_keys import api as business_keys
-from msh.statistics import api as statistics
-
-from . import (
+from msh.api import (
     conversations,
     deliveries,
     document,
@@ -17,8 +14,10 @@ from . import (
     refusals,
     row_actions,
 )
-from .bulk import BulkView
-from .framework import problems
+from msh.api.bulk import BulkView
+from msh.api.framework import problems
+from msh.business_keys import api as business_keys
+from msh.statistics import api as statistics
 
 
 class MessageIdConverter:

@@ -80,6 +80,7 @@ class Endpoint(APIView):
             answer: HttpResponse = getattr(self, method)(self.request)
         except Exception as problem:  # noqa: BLE001  each has its answer
             answer = self.handle_exception(problem)
+        # 405 must have it (RFC 9110 15.5.6); with other answers it does no harm.
         answer["Allow"] = method.upper()
         return answer
 
@@ -232,6 +233,7 @@ class EndpointApplication:
             response = answered(answer)
             response["Allow"] = "POST"
             return _send(response, start_response)
+        # Django's handler does this after each request; this one does not pass through it.
         connection.close_if_unusable_or_obsolete()
         start_response("204 No Content", [("Allow", "POST")])
         return ()

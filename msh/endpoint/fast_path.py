@@ -65,5 +65,6 @@ def _body(environ: "WSGIEnvironment") -> bytes | None:
         body: bytes = environ["wsgi.input"].read(int(length))
     except OSError:
         return None
+    # The view may have to read the body again.
     environ["wsgi.input"] = io.BytesIO(body)
     return body if len(body) == int(length) else None

@@ -130,6 +130,7 @@ class WorkerLoop(ABC):
                 self._names |= EVERYTHING | listener.take_rest()
                 while not self._stopping.is_set():
                     self.turn(listener)
+                # Taken from the list and not done: without this they would wait for the next poll.
                 listener.give_back(self._names)
                 self._names = NOTHING
             self._wind_up()
@@ -148,6 +149,7 @@ class WorkerLoop(ABC):
         gathers = self.next_round_at() - time.monotonic()
         self._stopping.wait(gathers)
         self._take_events(self.patience(), listener)
+        # This round has waited to gather others: what was named meanwhile belongs to it too.
         if gathers > 0 and self._names and not self._names.all:
             self._names |= listener.take_rest()
         if self._poll_in() <= 0:

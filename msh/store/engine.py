@@ -97,6 +97,8 @@ def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
 
 def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
     begins, ends = transactions.has_to_begin(), last and transactions.is_short()
+    # Nothing to write, and no transaction to end: BEGIN is sent with the first statement, so none
+    # has begun.
     if not calls and (begins or not ends):
         return ()
     database = _database()

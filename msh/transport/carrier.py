@@ -89,6 +89,8 @@ class Carrier:
         """Take jobs. Those beyond a partner's free places wait for one, in order."""
         batch = tuple(jobs)
         with self._lock:
+            # A thread does not survive a fork: a child begins with a loop of its own, and with
+            # nothing under way.
             if self._loop is None or self._pid != os.getpid():
                 self._pid = os.getpid()
                 self._places.clear()
@@ -201,6 +203,8 @@ class _Loop:
         )
         try:
             async with self._places[job.partner_id], self._in_room(place):
+                # Waiting for a slot does not count: only the POST itself tells whether the partner
+                # is slow.
                 began_at = self._loop.time()
                 result = await self._transport(job.url).post(job)
         except UnknownSchemeError as error:
@@ -220,6 +224,7 @@ class _Loop:
             yield
         finally:
             timer.cancel()
+            # A slow POST has given up its part of the room when it became slow.
             if not place.slow:
                 self._room.release()
 

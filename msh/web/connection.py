@@ -194,8 +194,10 @@ class Connection(web.RequestHandler):
         super().data_received(data)
         if self.phase is Phase.HEAD:
             self._head += len(data)
+            # aiohttp limits each line, not their sum.
             if self._head > HEAD_LIMIT:
                 self.server.loop.call_soon(self._refuse_long_head)  # unless its request begins
+        # What comes behind a request is not read before it is answered: it would be kept in memory.
         elif self.phase in _ANSWERING:
             self._is_held = True
             if self.transport is not None:

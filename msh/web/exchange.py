@@ -147,6 +147,7 @@ class Exchange:
                     if request.is_too_large:
                         return
                     connection.deadline = self._limits.deadline(began, body.size)
+                    # Each piece extends the time, at the slowest rate that a client may have.
                     timeout.reschedule(connection.deadline)
         except TimeoutError:
             reason = f"{body.size} bytes of the body arrived before the timeout"
@@ -185,6 +186,7 @@ class Exchange:
         """Run in a thread. A request whose client has gone is dropped: nothing was promised to
         it."""
         try:
+            # Checked here, as late as possible: the request may have waited for a thread.
             return None if self._connection.is_lost else self._server.call(request, begin)
         finally:
             request.close()

@@ -125,6 +125,7 @@ def _hold_claimed(
     claimed: Claimed, consumers: Consumers, *, wait: bool = False
 ) -> HeldDelivery | None:
     held = deliveries.lock([claimed.delivery], consumers, wait=wait)
+    # The attempt is the fence: a worker that was paused finds another one and does nothing.
     if not held or held[0].attempt != claimed.attempt:
         return None
     return held[0] if held[0].value.state is DeliveryState.PROCESSING else None
@@ -157,15 +158,20 @@ def _call(handover: HeldDelivery) -> Outcome:
     try:
         with transaction.atomic():
             application.allow_idle(timedelta(seconds=consumer.lease))
+            # Read without a lock: copies that arrive meanwhile are counted in this row.
             message = InboundMessage.objects.get(pk=handover.message_key)
             message.replay = handover.key if handover.is_replay else None
             consumer.function()(message)
+            # A consumer that caught a database error has lost its writes: COMMIT would roll back
+            # silently.
             application.require_commit()
     except Reject as refusal:
         words = application.words_of(refusal) or "rejected without a reason"
         outcome = AttemptRejected(attempt, words)
     except application.ERRORS as error:
         outcome = AttemptFailed(attempt, application.reason_of(error))
+    # `now` was read before the consumer ran; without this, `ended_at` and the next due time would
+    # lie in the past.
     handover.took(time.monotonic() - began)
     if trace_hook.recorder is not None:
         why = "" if isinstance(outcome, AttemptSucceeded) else outcome.reason

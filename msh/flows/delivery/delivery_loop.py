@@ -178,9 +178,11 @@ class DeliveryLoop(ApplicationLoop):
         reach(CrashPoint.DELIVER_AFTER_CLAIM)
         jobs, unsendable = consumer_http.jobs_of(claimed)
         self.carrier.submit(jobs)
+        # Until its outcome is recorded, a poll must not take a delivery again.
         self._posts |= {handover.key for handover in claimed}
         for posted, why in unsendable:
             self.finish(posted, AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False))
+        # Those that could not be composed have ended already.
         self.record_ended()
         return True
 

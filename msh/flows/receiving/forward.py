@@ -67,6 +67,7 @@ def _forward_one(due: Due) -> bool:
                 return False
             _send_on(due, message)
             reach(CrashPoint.FORWARD_BEFORE_COMMIT)
+    # The configuration is in the way: an incident tells operators, and the message waits.
     except ValueError as problem:
         _note_failure(due, str(problem))
         return False
@@ -74,6 +75,8 @@ def _forward_one(due: Due) -> bool:
         if capacity.is_gone(problem):
             raise
         logger.exception("message %d cannot be forwarded", due.id)
+        # A lock timeout or a lost connection is over at the next try; an incident for it would be
+        # noise.
         if capacity.is_lasting(problem):
             _note_failure(due, describe(problem))
         return False

@@ -52,6 +52,8 @@ def _carrier() -> Carrier:
 
 def send_transient_error(partner: Partner, about: Header) -> bool:
     """Send a TransientError for a message that could not be stored. False if it was dropped."""
+    # Nothing can be stored, so no row is queued. If the Error is lost, the Sender sends its message
+    # again.
     carrier = _carrier()
     if not carrier.free(partner.pk):
         return False

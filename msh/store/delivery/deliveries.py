@@ -151,6 +151,7 @@ class HeldDelivery:
         if calls:
             results = run(*calls)
             if calls[0].statement is delivery_sql.INSERT:
+                # The id that INSERT returned: later steps of this transaction update the row.
                 self.key = results[0][0].id
 
     def _calls(

@@ -62,6 +62,7 @@ def attribute(
     (rows,) = run(ebms2_sql.FIND_AGREEMENTS(partners=keys, cpa_id=header.cpa_id))
     for row in rows:
         agreed = agreed_of(row)
+        # Several agreements may have this CPAId, one for each pair of parties (EB-191).
         if authenticated or is_between(agreed, header.from_party, header.to_party):
             partner = next(one for one in partners if one.pk == row.partner_id)
             return Attribution(partner, row.id, agreed, row.horizon, row.unreached)
@@ -167,6 +168,7 @@ def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -
         links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
         if links and rows:
             return Pair(found, links[0].id, rows[0], on_connection)
+        # The first message of this partner: create the link, then lock it.
         inbound_link(partner.pk)
 
 

@@ -164,6 +164,7 @@ def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | 
     )
     at = time.monotonic()
     (rows,) = run(load)
+    # The cached partner is outdated: its credential may have been removed since.
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
         return None
     row = rows[0]
@@ -193,6 +194,8 @@ def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | A
     if agreement and header.time_to_live is None and not partner.limits.any:
         age = time.monotonic() - agreement.at
         if age < FRESH and agreement.as_read == partner.as_read:
+            # Nothing was read of this MessageId: `proven` in the statement checks that it is
+            # unknown.
             unknown = _unknown(agreement.now + timedelta(seconds=age))
             if accepted := _accept_under(partner, agreement, unknown, received):
                 return accepted

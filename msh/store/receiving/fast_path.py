@@ -86,6 +86,7 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
         return None
     pair = pair_of(partner.pk, rows[0], message)
     agreement = _agreement_of(rows[0], partner)
+    # A route, a copy, a shortage: each needs the lock.
     if agreement is None or pair.known is not Known.NO or postponed(partner, pair, message):
         return None
     _agreements.put(asked, agreement)
@@ -115,6 +116,7 @@ def _accept(
             return None
         raise
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
+    # The link, the agreement or the partner has another version than the one decided by.
     if not done:
         return None
     _links.put(partner.pk, _Link(link.id, done[0].version, after, partner.as_read))

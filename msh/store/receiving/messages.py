@@ -51,8 +51,11 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     """
     with transaction.atomic():
         pair = lock_pair(partner.pk, message)
+        # Only a copy of a stored message is answered in spite of damage: by its Ack (000-013, D45).
         if message.damage and pair.known in (Known.NO, Known.OTHER):
             raise message.damage
+        # The MessageId is checked before the agreement: a copy gets its Ack also if the agreement
+        # was deleted meanwhile.
         if pair.agreement_id is None and pair.known in (Known.NO, Known.OTHER):
             error = do.QueueError(ErrorCode.SECURITY_FAILURE, *_no_agreement(message.header))
             effects: tuple[do.ReceiverEffect, ...] = (error,)
@@ -63,6 +66,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
         for error in errors:
             spend_refusal(partner.pk, pair.link_id, error.code, message.header.message_id)
         _write(pair, after, effects, message)
+        # The partner's row last, in the order of row locks.
         mark_in_use(partner)
         reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
     reach(CrashPoint.RECEIVE_AFTER_COMMIT)
@@ -117,6 +121,8 @@ def postponed(partner: Partner, pair: Pair, message: ReceivedMessage) -> Postpon
 def _decide(
     pair: Pair, message: ReceivedMessage, postponed: Postponed | None
 ) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
+    # A router has stored this message and not forwarded it yet, end to end: no Ack before the next
+    # MSH has acknowledged (000 §4.1.1).
     if pair.known is Known.WITHHELD and pair.known_id is not None:
         return routing.repeated(pair.receiving, failure_of_forwarded(pair.known_id))
     header = message.header

@@ -35,6 +35,7 @@ class Pair:
 
 def lock_pair(partner_id: int, message: ReceivedMessage) -> Pair:
     locked, rows = run(message_sql.LOCK_LINK(partner_id=partner_id), load_pair(partner_id, message))
+    # A partner that never sent has no link yet; its row is created outside the lock, once.
     if not (locked and rows):
         inbound_link(partner_id)
         return lock_pair(partner_id, message)

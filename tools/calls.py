@@ -7,7 +7,7 @@ attributes of Django's rows, entries of tables, callbacks whose callee only has 
 function that is named without being called, as an argument, counts as called.
 
 Not followed: handlers of exceptions, branches that end in `raise`, what is only there for type
-checkers, and traces (`tracing.recorder`).
+checkers, and traces (`recorder`).
 """
 
 import ast
@@ -424,7 +424,7 @@ def followed(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_aside(node: ast.If) -> bool:
     test = ast.unparse(node.test)
-    return "tracing.recorder" in test or isinstance(node.body[-1], ast.Raise)
+    return ".recorder" in test or isinstance(node.body[-1], ast.Raise)
 
 
 def _is_empty(node: Function) -> bool:

@@ -14,6 +14,7 @@ from django.db import OperationalError, connection
 
 from msh.flows.sending import submit_many
 from msh.models import History, OutboundMessage, OutboundPayload
+from msh.store.sending import submissions
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -140,7 +141,7 @@ def deadlock(
     and be in a second deadlock.
     """
     theirs, tries = Event(), count(1)
-    lock = submit_many.lock_parents
+    lock = submissions.lock_parents
 
     def lock_in_turn(agreements: Any) -> Any:
         assert next(tries) == 1 or theirs.wait(60)

@@ -383,5 +383,6 @@ def test_saved_settings_lead_back_to_the_page_that_led_to_them(
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_every_setting_of_an_agreement_is_on_the_page(dialect: Dialect) -> None:
-    shown = flatten_fieldsets(AgreementInline.fieldsets)
+    fieldsets: Any = AgreementInline.fieldsets
+    shown = flatten_fieldsets(fieldsets)
     assert set(settings_of(dialect).names.values()) - set(shown) == set()

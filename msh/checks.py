@@ -24,6 +24,7 @@ from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
 from msh.store import server
 from partners.models.networks import networks_of
+from partners.retention import kept_longer
 
 logger = logging.getLogger(__name__)
 
@@ -241,8 +242,6 @@ def check_store(
 
 
 def _store() -> Iterator[CheckMessage]:
-    from msh.flows.operations.prune import kept_longer  # noqa: PLC0415  needs apps that commands leave out
-
     try:
         prepared = server.has_tables()
     except DatabaseError as problem:

@@ -8,11 +8,7 @@ structlog is loaded with the first line, because it takes a tenth of a second: m
 """
 
 import logging
-from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from structlog.typing import Processor
+from typing import Any
 
 
 def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
@@ -36,44 +32,6 @@ def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return _formatter().format(record)
+        from msh.log_lines import formatter  # noqa: PLC0415  structlog: see above
 
-
-def configure_structlog() -> None:
-    """Let loggers of structlog, which an application's consumer may use, write to the same log."""
-    import structlog  # noqa: PLC0415
-
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_shared(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-
-
-@cache
-def _formatter() -> logging.Formatter:
-    import structlog  # noqa: PLC0415
-
-    formatter = structlog.stdlib.ProcessorFormatter
-    return formatter(
-        foreign_pre_chain=_shared(),
-        processors=[formatter.remove_processors_meta, structlog.processors.JSONRenderer()],
-    )
-
-
-def _shared() -> "list[Processor]":
-    import structlog  # noqa: PLC0415
-
-    return [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
+        return formatter().format(record)

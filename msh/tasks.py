@@ -34,7 +34,7 @@ from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, shared_client
 from msh.flows.worker_loop import WorkerLoop
 from msh.four_eyes.flows.requests import run_prune
-from msh.logs import configure_structlog
+from msh.log_lines import configure_structlog
 from msh.statistics.store.collect import collect
 from msh.store import plans
 from msh.store.operations.ongoing import find_ongoing

@@ -24,7 +24,7 @@ from msh.store.incidents import note_clock_doubtful, note_retention_too_short
 from msh.store.operations import retention as removal
 from msh.store.operations.retention import Retention
 from msh.store.operations.retention_sql import Removal, kinds
-from partners.models import Agreement
+from partners.retention import kept_longer
 
 BATCH = 1000
 """Rows that one transaction removes: few enough that who waits for its locks does not notice."""
@@ -47,16 +47,6 @@ def retention() -> Retention:
     payloads = timedelta(days=settings.MSH_KEEP_PAYLOADS)
     changes = timedelta(days=max(settings.MSH_KEEP_CHANGES, LEAST_CHANGES))
     return Retention(keep, min(payloads, keep), changes).longer_by(APART)
-
-
-def kept_longer() -> dict[int, str]:
-    """By partner id, why ids of its messages are kept for longer than is configured (D39)."""
-    reasons: dict[int, str] = {}
-    for agreement in Agreement.objects.select_related("partner").order_by("pk"):
-        if why := agreement.kept_too_short():
-            known = reasons.get(agreement.partner_id)
-            reasons[agreement.partner_id] = f"{known}; {why}" if known else f"{why}."
-    return reasons
 
 
 class ClockDoubtful(RuntimeError):

@@ -11,13 +11,13 @@ from msh.flows.operations.prune import (
     ClockDoubtful,
     Progress,
     PruningAlready,
-    kept_longer,
     prunable,
     prune_by_hand,
     unfinished,
 )
 from msh.management.actions import actor_of, add_alone, add_reason
 from msh.management.cli import MshCommand
+from partners.retention import kept_longer
 
 REPORT_EVERY = 5.0
 """Seconds."""

@@ -5,6 +5,7 @@ Each pair is two partners that are each other's mirror: `at_a` is R as A knows i
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from msh.flows.receiving import receive
 from msh.flows.receiving.forward import forward
@@ -18,6 +19,7 @@ from partners.models import Agreement, Partner, Route, digest_of
 
 from . import byhand
 from .byhand import TRANSMITTED
+from .posting import Posting
 from .world import MOST_POSTS
 
 _names = count(1)
@@ -26,7 +28,7 @@ WAITS = {"timeout": 60, "retries": 3, "retry_interval": 60}
 
 
 @dataclass
-class Chain:
+class Chain(Posting):
     """`at_a` and `from_a`: the two views of the pair A, R; `at_r` and `from_r`: of R, B."""
 
     at_a: Partner
@@ -36,9 +38,9 @@ class Chain:
     agreement: Agreement
     route: Route
 
-    def submit(self, text: str = "<order/>", **options: object) -> OutboundMessage:
+    def submit(self, text: str = "<order/>", **options: Any) -> OutboundMessage:
         payload = Payload(text.encode(), label="order.xml")
-        return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
+        return submit.submit(self.agreement, "Orders", "New", [payload], **options)
 
     def poll(self) -> list[Job]:
         """What the workers of all three do in one poll, without the carrier."""
@@ -56,7 +58,6 @@ class Chain:
         return byhand.hand_over(job, mirrors[job.partner_id])
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
-        """The job's attempt ended like this."""
         byhand.end(job, result)
 
     def transmit(self, job: Job) -> receive.Answer:

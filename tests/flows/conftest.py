@@ -1,4 +1,4 @@
-"""A sending loop whose POSTs are kept, and the wake-ups that flows ask for."""
+"""Partners, a sending loop whose POSTs are kept, and the wake-ups that flows ask for."""
 
 import pytest
 
@@ -7,6 +7,20 @@ from msh.flows.names import Names
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from tests.flows.byhand import KeepingCarrier
+from tests.flows.flying import Sky, make_sky
+from tests.flows.world import World, make_world
+
+
+@pytest.fixture
+def world() -> World:
+    """A pair of partners, of whom nothing was sent yet."""
+    return make_world()
+
+
+@pytest.fixture
+def sky() -> Sky:
+    """A partner to whom messages fly, of whom nothing was sent yet."""
+    return make_sky()
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ from partners.models import Agreement, Partner
 from partners.setup import apply
 
 from .byhand import PLENTY, TRANSMITTED, Carrying
+from .posting import Posting
 
 NO_CONNECTION = "Cannot connect to 127.0.0.1:9: Connection refused"
 SILENT = AttemptResult(
@@ -64,7 +65,7 @@ def round_of(
 
 
 @dataclass
-class Sky:
+class Sky(Posting):
     """A partner to whom messages fly."""
 
     partner: Partner

@@ -60,8 +60,7 @@ def test_only_queued_best_effort_messages_take_places(
     ("state", "goes"),
     [("idle", True), ("waiting", True), ("transient", False), ("suspended", False)],
 )
-def test_they_go_while_the_link_may_send(state: str, goes: bool) -> None:
-    world = make_world()
+def test_they_go_while_the_link_may_send(world: World, state: str, goes: bool) -> None:
     queue(world, semantics=RELIABLE)
     if state != "idle":
         world.poll()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows.costs import cost, multiply
-from tests.flows.world import make_world
+from tests.flows.world import World
 from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,7 @@ INSERT = """
 """
 
 
-def test_messages_of_one_conversation_do_not_slow_down_the_next_one() -> None:
-    world = make_world()
+def test_messages_of_one_conversation_do_not_slow_down_the_next_one(world: World) -> None:
     message = world.submit(message_id="m0", conversation_id="always the same")
     few = cost(INSERT, ())
     multiply(message, 30_000, message_id="'m-' || n")

@@ -167,8 +167,7 @@ def test_a_message_that_fails_stops_its_conversation_and_only_it(sky: Sky) -> No
 @pytest.mark.requirement("EB-124")
 def test_an_acknowledgment_after_the_failure_lets_it_go_on(sky: Sky) -> None:
     first, second = submit(sky, "talk", 2)
-    (job,) = sky.poll()
-    sky.end(job, REFUSED)
+    sky.post(REFUSED)
     assert sky.poll() == []
     assert sky.incidents() == ["conversation_stopped", "refused_by_peer"]
 
@@ -213,8 +212,7 @@ def test_a_number_that_is_given_up_needs_a_restart_when_all_is_accounted_for(sky
 @pytest.mark.requirement("EB-124")
 def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None:
     first, second = submit(sky, "talk", 2)
-    (job,) = sky.poll()
-    sky.end(job, REFUSED)
+    sky.post(REFUSED)
     with pytest.raises(NotPossible, match="1 message "):
         change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     Incident.objects.update(resolved_at=timezone.now())
@@ -280,8 +278,7 @@ def test_an_agreement_without_order_gives_no_numbers() -> None:
 def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
     sky = make_sky(ordered=True, persist_duration=200)
     (first,) = submit(sky, "talk")
-    (job,) = sky.poll()
-    sky.end(job, REFUSED)
+    sky.post(REFUSED)
     long_ago = first.submitted_at - timedelta(seconds=201)
     OutboundMessage.objects.update(first_sent_at=long_ago)
     with pytest.raises(NotPossible, match="it is past its PersistDuration"):

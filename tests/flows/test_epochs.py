@@ -18,8 +18,7 @@ pytestmark = pytest.mark.django_db
 
 def send(world: World) -> Job:
     """A message, its copy transmitted and acknowledged."""
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
     world.end(job)
     world.settle()
@@ -28,9 +27,8 @@ def send(world: World) -> Job:
 
 @pytest.mark.requirement("000-012", "000-013", "000-106")
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_a_copy_from_before_a_reset_is_acknowledged_again(number: int) -> None:
+def test_a_copy_from_before_a_reset_is_acknowledged_again(world: World, number: int) -> None:
     """Its number may be the last, the next, or one far ahead: the MessageId is known (D1)."""
-    world = make_world()
     jobs = [send(world) for _ in range(4)]
     resynchronise.reset_sequence(world.there, ANN)
     send(world)
@@ -47,8 +45,7 @@ def test_a_copy_from_before_a_reset_is_acknowledged_again(number: int) -> None:
 
 
 @pytest.mark.requirement("000-027", "000-043")
-def test_a_rewind_after_a_reset_sends_nothing_of_the_epoch_before() -> None:
-    world = make_world()
+def test_a_rewind_after_a_reset_sends_nothing_of_the_epoch_before(world: World) -> None:
     for _ in range(3):
         send(world)
     resynchronise.reset_sequence(world.there, ANN)
@@ -84,9 +81,8 @@ def test_last_message_id_is_looked_up_within_the_partner() -> None:
 
 
 @pytest.mark.requirement("000-027", "000-043")
-def test_a_rewind_over_a_reset_keeps_the_order() -> None:
+def test_a_rewind_over_a_reset_keeps_the_order(world: World) -> None:
     """The numbers began again at 1, so the order is that of epoch and number."""
-    world = make_world()
     for _ in range(3):
         send(world)
     resynchronise.reset_sequence(world.there, ANN)

@@ -26,7 +26,7 @@ from msh.store.history import Actor
 from msh.transport.job import Job
 
 from .byhand import TRANSMITTED, end_lost_leases
-from .world import LOST, make_world
+from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -36,8 +36,7 @@ def sent_as(job: Job) -> LaneCopy:
     return cast("LaneCopy", job.key)
 
 
-def test_messages_arrive_in_the_order_of_their_submits() -> None:
-    world = make_world()
+def test_messages_arrive_in_the_order_of_their_submits(world: World) -> None:
     submitted = [world.submit(f"<order n='{n}'/>").message_id for n in range(3)]
 
     world.settle()
@@ -49,8 +48,7 @@ def test_messages_arrive_in_the_order_of_their_submits() -> None:
 
 
 @pytest.mark.requirement("000-008", "000-017")
-def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
-    world = make_world()
+def test_the_second_message_waits_for_the_ack_of_the_first(world: World) -> None:
     first, second = world.submit(), world.submit()
 
     (job,) = world.poll()
@@ -65,8 +63,7 @@ def test_the_second_message_waits_for_the_ack_of_the_first() -> None:
 
 
 @pytest.mark.requirement("000-027", "000-066")
-def test_every_copy_is_the_stored_bytes() -> None:
-    world = make_world()
+def test_every_copy_is_the_stored_bytes(world: World) -> None:
     world.submit()
     (first,) = world.poll()
     world.end(first, LOST)
@@ -78,12 +75,10 @@ def test_every_copy_is_the_stored_bytes() -> None:
     assert sent_as(second).attempt == 2
 
 
-def test_each_attempt_ends_in_its_own_way() -> None:
-    world = make_world()
+def test_each_attempt_ends_in_its_own_way(world: World) -> None:
     message = world.submit()
     for result in (LOST, TRANSMITTED):
-        (job,) = world.poll()
-        world.end(job, result)
+        world.post(result)
         if result is LOST:
             change_link.send_now(world.there, Actor("ann", "partner is back"))
 
@@ -93,8 +88,7 @@ def test_each_attempt_ends_in_its_own_way() -> None:
 
 def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
     world, other = make_world(), make_world()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job, LOST)
     message.payloads.update(wire=b"something else")
     change_link.send_now(world.there, Actor("ann", "again"))
@@ -110,8 +104,7 @@ def test_damaged_bytes_are_not_sent_and_suspend_their_own_lane_only() -> None:
 
 
 @pytest.mark.requirement("000-090")
-def test_payloads_arrive_in_the_order_in_which_they_were_submitted() -> None:
-    world = make_world()
+def test_payloads_arrive_in_the_order_in_which_they_were_submitted(world: World) -> None:
     payloads = [Payload(b"%d" % number, label=f"part {number}") for number in range(12)]
     submit.submit(world.agreement, "Orders", "New", payloads)
 
@@ -124,8 +117,7 @@ def test_payloads_arrive_in_the_order_in_which_they_were_submitted() -> None:
 
 
 @pytest.mark.requirement("000-097")
-def test_a_repeated_ack_completes_nothing_else() -> None:
-    world = make_world()
+def test_a_repeated_ack_completes_nothing_else(world: World) -> None:
     first, second = world.submit(), world.submit()
     (copy,) = world.poll()
     world.hand_over(copy)
@@ -145,8 +137,7 @@ def test_a_repeated_ack_completes_nothing_else() -> None:
 
 
 @pytest.mark.requirement("000-012", "000-013", "000-095")
-def test_a_copy_is_discarded_and_acknowledged_again() -> None:
-    world = make_world()
+def test_a_copy_is_discarded_and_acknowledged_again(world: World) -> None:
     world.submit()
     (copy,) = world.poll()
     for _ in range(3):
@@ -165,8 +156,7 @@ def test_a_copy_is_discarded_and_acknowledged_again() -> None:
     assert {cast("SignalCopy", ack.key).ref_to_message_id for ack in acks} == {message.message_id}
 
 
-def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
-    world = make_world()
+def test_an_ack_that_failed_is_sent_again_as_it_was(world: World) -> None:
     world.submit()
     (copy,) = world.poll()
     world.hand_over(copy)
@@ -181,8 +171,7 @@ def test_an_ack_that_failed_is_sent_again_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422])
-def test_refused_ack_is_not_sent_again(status: int) -> None:
-    world = make_world()
+def test_refused_ack_is_not_sent_again(world: World, status: int) -> None:
     world.submit()
     (copy,) = world.poll()
     world.hand_over(copy)
@@ -195,10 +184,8 @@ def test_refused_ack_is_not_sent_again(status: int) -> None:
 
 
 @pytest.mark.requirement("000-038", "000-010")
-def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
-    world = make_world()
-    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    (job,) = world.poll()
+def test_best_effort_is_sent_once_and_never_acknowledged(world: World) -> None:
+    message, job = world.start(semantics=DeliverySemantics.BEST_EFFORT)
 
     world.hand_over(job)
     world.end(job)
@@ -210,10 +197,8 @@ def test_best_effort_is_sent_once_and_never_acknowledged() -> None:
     assert b"SequenceNumber" not in job.body
 
 
-def test_best_effort_that_is_not_transmitted_is_reported() -> None:
-    world = make_world()
-    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    (job,) = world.poll()
+def test_best_effort_that_is_not_transmitted_is_reported(world: World) -> None:
+    message, job = world.start(semantics=DeliverySemantics.BEST_EFFORT)
 
     world.end(job, LOST)
 
@@ -223,8 +208,7 @@ def test_best_effort_that_is_not_transmitted_is_reported() -> None:
     assert world.poll() == []
 
 
-def test_best_effort_message_of_a_lost_worker_fails() -> None:
-    world = make_world()
+def test_best_effort_message_of_a_lost_worker_fails(world: World) -> None:
     message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
     world.poll()
     OutboundMessage.objects.update(due=message.submitted_at)
@@ -236,16 +220,14 @@ def test_best_effort_message_of_a_lost_worker_fails() -> None:
     assert world.poll() == []
 
 
-def test_the_same_message_id_with_the_same_content_is_the_same_message() -> None:
-    world = make_world()
+def test_the_same_message_id_with_the_same_content_is_the_same_message(world: World) -> None:
     first = world.submit(message_id="order-1")
 
     assert world.submit(message_id="order-1").pk == first.pk
     assert OutboundMessage.objects.count() == 1
 
 
-def test_the_same_message_id_with_other_content_is_refused() -> None:
-    world = make_world()
+def test_the_same_message_id_with_other_content_is_refused(world: World) -> None:
     world.submit(message_id="order-1")
 
     with pytest.raises(MessageIdReused, match="order-1 was submitted before with other content"):
@@ -266,8 +248,7 @@ def test_impossible_values_are_refused_by_name(options: dict[str, str], reason: 
     assert not OutboundMessage.objects.exists()
 
 
-def test_the_life_of_a_message_is_in_the_history() -> None:
-    world = make_world()
+def test_the_life_of_a_message_is_in_the_history(world: World) -> None:
     message = world.submit()
     world.settle()
 
@@ -281,8 +262,7 @@ def test_the_life_of_a_message_is_in_the_history() -> None:
     ]
 
 
-def test_an_ack_overtakes_the_failure_of_its_own_post() -> None:
-    world = make_world()
+def test_an_ack_overtakes_the_failure_of_its_own_post(world: World) -> None:
     message = world.submit()
     (copy,) = world.poll()
     world.hand_over(copy)

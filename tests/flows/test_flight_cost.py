@@ -121,7 +121,6 @@ def test_where_there_are_no_flights_a_poll_of_links_is_all() -> None:
         assert polling.lock_work((), polling.Places(4, 256)).has_flights
 
 
-def test_a_copy_costs_no_more_statements_than_this() -> None:
-    sky = make_sky()
+def test_a_copy_costs_no_more_statements_than_this(sky: Sky) -> None:
     sky.submit()
     assert len(statements_of(sky.poll)) <= 14

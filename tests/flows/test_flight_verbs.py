@@ -80,8 +80,7 @@ def test_an_incident_of_several_messages_ends_with_the_last_that_is_held(on_fail
 
 
 def test_send_now_spends_no_retry(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     assert sky.poll() == []
     change_flight.send_now(message, ANN)
@@ -94,8 +93,7 @@ def test_send_now_spends_no_retry(sky: Sky) -> None:
 def test_fresh_retries_after_they_were_spent(sky: Sky) -> None:
     message = sky.submit()
     for _ in range(2):
-        (job,) = sky.poll()
-        sky.end(job)
+        sky.post()
         change_flight.reset_retries(message, ANN)
         sky.let_pass(61)
     assert len(sky.poll()) == 1
@@ -111,8 +109,7 @@ def test_what_was_never_sent_is_cancelled_without_a_verdict(sky: Sky) -> None:
 
 
 def test_one_that_was_sent_needs_a_verdict_and_a_proof(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     with pytest.raises(NotPossible, match="did the partner receive it"):
         cancel.cancel(message, None, ANN)
@@ -128,8 +125,7 @@ def test_one_that_was_sent_needs_a_verdict_and_a_proof(sky: Sky) -> None:
 
 @pytest.mark.parametrize("verb", list(change_flight.VERBS.values()))
 def test_a_message_that_has_ended_is_left_alone(sky: Sky, verb: FlightChange) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, REFUSED)
     with pytest.raises(NotPossible, match="it is failed: it has already ended"):
         verb(message, ANN)
@@ -139,8 +135,7 @@ def test_a_message_that_has_ended_is_left_alone(sky: Sky, verb: FlightChange) ->
 @pytest.mark.requirement("EB-084")
 def test_past_its_persist_duration_nobody_has_it_sent_again() -> None:
     sky = make_sky(persist_duration=100, on_failure="hold", retries=0)
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     sky.let_pass(101)
     sky.poll()
@@ -156,8 +151,7 @@ def test_a_message_of_the_draft_has_no_verbs_of_its_own() -> None:
 
 
 def test_the_command_acts_on_one_message(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     out = StringIO()
     about = ("--message", message.message_id, "--reason", "they ask for it", "--json")

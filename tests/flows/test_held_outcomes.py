@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 from . import byhand
 from .byhand import TRANSMITTED, hold_no_longer
-from .world import make_world
+from .world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -69,9 +69,10 @@ def test_2xx_is_recorded_with_what_else_its_link_is_locked_for(loop: SendingLoop
 
 
 @pytest.mark.parametrize("kind", ["poll", "other outcome"])
-def test_2xx_of_a_signal_is_recorded_by_the_next_transaction(loop: SendingLoop, kind: str) -> None:
+def test_2xx_of_a_signal_is_recorded_by_the_next_transaction(
+    world: World, loop: SendingLoop, kind: str
+) -> None:
     """It writes nothing else, and is claimed for a second only."""
-    world = make_world()
     world.submit()
     world.hand_over(byhand.poll()[0])
     (signal,) = byhand.poll()

@@ -31,11 +31,6 @@ FAULT = (
 )
 
 
-@pytest.fixture
-def sky() -> Sky:
-    return make_sky()
-
-
 def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -> AttemptResult:
     """The attempt ended with this answer; what of it is recorded."""
     outcome = AttemptOutcome.TRANSMITTED if status < 300 else AttemptOutcome.FAILED
@@ -60,8 +55,7 @@ def notes(sent: OutboundMessage) -> list[str]:
 
 @pytest.mark.requirement("EB-069")
 def test_an_acknowledgment_in_the_answer_completes_the_message(sky: Sky) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     assert job.answer_limit == 1024 * 1024  # EB-157
     answered(sky, job, of(sky, acknowledgment(sent.message_id)))
     assert sky.state(sent) == "acknowledged"
@@ -71,8 +65,7 @@ def test_an_acknowledgment_in_the_answer_completes_the_message(sky: Sky) -> None
 @pytest.mark.requirement("EB-058", "EB-069")
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_an_error_in_the_answer_fails_it_whatever_the_status(sky: Sky, status: int) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     answered(sky, job, of(sky, message_error(sent.message_id, "SecurityFailure")), status)
     assert sky.state(sent) == "failed"
     assert sky.events(sent)[0][1].startswith("SecurityFailure")
@@ -116,8 +109,7 @@ def test_an_answer_about_something_else_is_noted_and_the_message_waits(
     ("code", "state"), [("Client", "failed"), ("MustUnderstand", "failed"), ("Server", "waiting")]
 )
 def test_a_fault_decides_over_the_status(sky: Sky, code: str, state: str) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     taken = answered(sky, job, ("text/xml", FAULT.format(code, "").encode()), 500)
     assert sky.state(sent) == state
     assert taken.detail == f"SOAP Fault {code}: no"
@@ -132,8 +124,7 @@ def test_a_code_of_a_fault_that_the_agreement_calls_retryable_is_no_end(
 ) -> None:
     sky = make_sky(retryable_codes=["200", "206"])
     make_sky(retryable_codes=["201"])
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     errors = "".join(f"<e:errorCode>{code}</e:errorCode>" for code in codes)
     detail = f'<detail><e:list xmlns:e="urn:e">{errors}</e:list></detail>'
     taken = answered(sky, job, ("text/xml", FAULT.format("Client", detail).encode()), 500)
@@ -146,8 +137,7 @@ def test_a_code_of_a_fault_that_the_agreement_calls_retryable_is_no_end(
     "answer", [("text/html", b"<html>OK</html>"), ("", b"\x00"), ("a/b", b"x")]
 )
 def test_what_is_no_message_changes_nothing(sky: Sky, answer: tuple[str, bytes]) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     answered(sky, job, answer)
     assert sky.state(sent) == "waiting"
     assert notes(sent) == []
@@ -160,8 +150,7 @@ def test_what_is_no_message_changes_nothing(sky: Sky, answer: tuple[str, bytes])
 def test_a_business_message_in_the_answer_is_taken(sky: Sky, extra: str, state: str) -> None:
     """With SyncReply or without; its Acknowledgment goes by a POST of its own."""
     Agreement.objects.update(sync_reply="signalsAndResponse")
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     assert job.answer_limit == settings.MSH_MESSAGE_LIMIT  # EB-157
     blocks = {"Acknowledgment": acknowledgment_block(sent.message_id), "Sync": SYNC_REPLY}
     out = message(ref_to_message_id=sent.message_id, extra=blocks.get(extra, ""))
@@ -172,8 +161,7 @@ def test_a_business_message_in_the_answer_is_taken(sky: Sky, extra: str, state: 
 
 
 def test_a_ping_in_the_answer_is_noted(sky: Sky) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     answered(sky, job, of(sky, message(service=SERVICE, action="Ping")))
     assert notes(sent) == ["a Ping in an answer is not supported"]
 
@@ -181,8 +169,7 @@ def test_a_ping_in_the_answer_is_noted(sky: Sky) -> None:
 @pytest.mark.requirement("EB-069")
 def test_an_answer_is_taken_by_the_round_that_records_its_attempt(sky: Sky) -> None:
     """If the database fails between, neither is written, and the answer is no late one."""
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     answer = of(sky, acknowledgment(sent.message_id))
     result = AttemptResult(AttemptOutcome.TRANSMITTED, status=200, answer=answer)
     ended_with(Ended(job.key, result))
@@ -193,8 +180,7 @@ def test_an_answer_is_taken_by_the_round_that_records_its_attempt(sky: Sky) -> N
 
 @pytest.mark.requirement("EB-069")
 def test_an_answer_after_the_acknowledgment_is_late(sky: Sky) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     sky.answer(sent)
     answered(sky, job, of(sky, acknowledgment(sent.message_id)))
     assert (sky.state(sent), OutboundMessage.objects.get().duplicate_acks) == ("acknowledged", 1)

@@ -39,8 +39,7 @@ def named(world: World) -> str:
     return Incident.objects.get().message_id
 
 
-def test_isolated_message_is_named_and_its_from_party_notified() -> None:
-    world = make_world()
+def test_isolated_message_is_named_and_its_from_party_notified(world: World) -> None:
     message = world.submit()
     world.submit()
     world.poll()
@@ -61,8 +60,7 @@ def test_without_one_the_head_of_its_queue_is_named() -> None:
     assert not PartyEvent.objects.filter(kind="suspended").exists()
 
 
-def test_rewound_messages_are_named_before_the_queue() -> None:
-    world = make_world()
+def test_rewound_messages_are_named_before_the_queue(world: World) -> None:
     messages = [world.submit() for _ in range(3)]
     world.settle()
     for message, number in zip(messages, (3, 1, 2), strict=True):
@@ -87,8 +85,7 @@ def test_a_lane_without_messages_is_suspended_for_what_it_raised() -> None:
     assert other.link.state == "idle"
 
 
-def test_isolated_forwarded_message_notifies_no_application() -> None:
-    world = make_world()
+def test_isolated_forwarded_message_notifies_no_application(world: World) -> None:
     world.submit()
     world.settle()
     onward = world.submit()
@@ -98,10 +95,8 @@ def test_isolated_forwarded_message_notifies_no_application() -> None:
     assert not PartyEvent.objects.filter(message=onward).exists()
 
 
-def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was(world: World) -> None:
+    _, job = world.start()
     suspend(world)
     OutboundLink.objects.update(suspended_since=timezone.now())
     before = world.link
@@ -118,9 +113,8 @@ def test_a_lane_that_is_suspended_stays_suspended_for_what_it_was() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_isolation_waits_for_the_lock_of_the_lane() -> None:
+def test_isolation_waits_for_the_lock_of_the_lane(world: World) -> None:
     """What it was suspended for meanwhile stands."""
-    world = make_world()
     world.submit()
     world.poll()
     meet(lambda: suspend(world), lambda: isolate(world))

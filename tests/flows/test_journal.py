@@ -43,8 +43,7 @@ def rows() -> list[tuple[int, datetime | None]]:
     return list(History.objects.order_by("pk").values_list("times", "last_at"))
 
 
-def test_a_repetition_is_counted_in_the_row_of_its_minute() -> None:
-    world = make_world()
+def test_a_repetition_is_counted_in_the_row_of_its_minute(world: World) -> None:
     for seconds in (0, 1, 40):
         run(repetition(world, at=AT + seconds * SECOND))
     assert rows() == [(3, AT + 40 * SECOND)]
@@ -53,8 +52,7 @@ def test_a_repetition_is_counted_in_the_row_of_its_minute() -> None:
     assert rows() == [(3, AT + 40 * SECOND), (2, AT + 61 * SECOND)]
 
 
-def test_the_last_time_does_not_go_back_with_the_clock() -> None:
-    world = make_world()
+def test_the_last_time_does_not_go_back_with_the_clock(world: World) -> None:
     for seconds in (0, 30, 20, -5):
         run(repetition(world, at=AT + seconds * SECOND))
     assert rows() == [(4, AT + 30 * SECOND)]
@@ -75,8 +73,7 @@ def test_the_last_time_does_not_go_back_with_the_clock() -> None:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_different_rows_are_not_repetitions(other: dict[str, Any]) -> None:
-    world = make_world()
+def test_different_rows_are_not_repetitions(world: World, other: dict[str, Any]) -> None:
     if "partner_id" in other:
         other = {"partner_id": world.there.pk}
     run(repetition(world))
@@ -84,16 +81,14 @@ def test_different_rows_are_not_repetitions(other: dict[str, Any]) -> None:
     assert rows() == [(1, None), (1, None)]
 
 
-def test_of_two_rows_of_a_minute_the_newer_one_counts() -> None:
-    world = make_world()
+def test_of_two_rows_of_a_minute_the_newer_one_counts(world: World) -> None:
     run(repetition(world))
     multiply(History.objects.get(), 1)
     run(repetition(world, at=AT + SECOND))
     assert rows() == [(1, None), (2, AT + SECOND)]
 
 
-def test_a_message_with_a_long_history_is_counted_at_the_same_cost() -> None:
-    world = make_world()
+def test_a_message_with_a_long_history_is_counted_at_the_same_cost(world: World) -> None:
     run(repetition(world))
     before = cost_of(repetition(world))
     multiply(History.objects.get(), 3_000, event="'Note'")
@@ -109,8 +104,7 @@ def later_blocks(world: World, count: int) -> list[int]:
     return ids
 
 
-def test_a_repetition_is_counted_in_a_row_of_an_earlier_block() -> None:
-    world = make_world()
+def test_a_repetition_is_counted_in_a_row_of_an_earlier_block(world: World) -> None:
     run(repetition(world))
     ids = later_blocks(world, 3)
     run(repetition(world, at=AT + SECOND))
@@ -118,8 +112,7 @@ def test_a_repetition_is_counted_in_a_row_of_an_earlier_block() -> None:
     assert History.objects.count() == 1 + len(ids)
 
 
-def test_history_of_a_message_is_found_in_every_block() -> None:
-    world = make_world()
+def test_history_of_a_message_is_found_in_every_block(world: World) -> None:
     run(repetition(world))
     ids = later_blocks(world, 3)
     found = History.objects.of_message("m-2").order_by(*OLDEST_FIRST)
@@ -137,8 +130,7 @@ def open_incident(world: World, **values: Any) -> Incident:
     return Incident.objects.create(partner=world.there, **(given | {"last_at": AT} | values))
 
 
-def test_an_incident_that_is_open_is_counted_and_says_what_is_so_now() -> None:
-    world = make_world()
+def test_an_incident_that_is_open_is_counted_and_says_what_is_so_now(world: World) -> None:
     for number in (1, 2):
         about = (world.there.pk, "out", "stuck", f"m-{number}", f"detail {number}")
         run(incidents.open_incident(NewIncident(*about, AT + number * SECOND)))
@@ -162,9 +154,8 @@ def test_only_what_is_open_about_sending_to_this_partner_is_resolved() -> None:
     assert rows == [(ours.pk, "msh"), (earlier.pk, "ann")]
 
 
-def test_each_explanation_is_given_once() -> None:
+def test_each_explanation_is_given_once(world: World) -> None:
     """And of a partner that has ever another one, not all of them."""
-    world = make_world()
     ours = open_incident(world)
     resolved = open_incident(world, kind="refused_by_peer", detail="solved", resolved_at=AT)
 

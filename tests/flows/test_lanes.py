@@ -83,8 +83,7 @@ def test_a_lane_is_not_found_by_the_work_of_another(kind: str) -> None:
         {"state": "cancelled"},
     ],
 )
-def test_lane_is_not_found_by_messages_of_other_kinds(values: dict[str, Any]) -> None:
-    world = make_world()
+def test_lane_is_not_found_by_messages_of_other_kinds(world: World, values: dict[str, Any]) -> None:
     world.submit()
     OutboundMessage.objects.update(**values)
     assert found() == []
@@ -103,8 +102,7 @@ def test_due_lane_is_found(state: str) -> None:
     assert found() == [world.there.pk]
 
 
-def test_a_best_effort_message_is_not_put_in_flight() -> None:
-    world = make_world()
+def test_a_best_effort_message_is_not_put_in_flight(world: World) -> None:
     first, second = world.submit(), world.submit()
     OutboundMessage.objects.filter(pk=first.pk).update(semantics=DeliverySemantics.BEST_EFFORT)
 
@@ -113,8 +111,7 @@ def test_a_best_effort_message_is_not_put_in_flight() -> None:
     assert world.link.in_flight_id == second.pk
 
 
-def test_a_rewound_message_goes_before_one_that_was_queued_earlier() -> None:
-    world = make_world()
+def test_a_rewound_message_goes_before_one_that_was_queued_earlier(world: World) -> None:
     queued, rewound = world.submit(), world.submit()
     of_rewound = OutboundMessage.objects.filter(pk=rewound.pk)
     of_rewound.update(state="rewound", **NUMBERED)
@@ -127,8 +124,7 @@ def test_a_rewound_message_goes_before_one_that_was_queued_earlier() -> None:
     assert queued.state == "queued"
 
 
-def test_rewound_messages_go_in_the_order_of_their_numbers() -> None:
-    world = make_world()
+def test_rewound_messages_go_in_the_order_of_their_numbers(world: World) -> None:
     messages = [world.submit() for _ in range(4)]
     world.settle()
     OutboundMessage.objects.update(state="rewound", completed_at=None, earlier_attempts=1)
@@ -165,8 +161,7 @@ def test_outcome_is_written_before_that_of_an_earlier_copy() -> None:
 
 def test_a_link_stays_suspended_for_what_it_was_whatever_comes_late() -> None:
     world = make_world(retries=0)
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.hand_over(job)
     (ack,) = world.poll()
     OutboundLink.objects.update(due=timezone.now())
@@ -239,15 +234,13 @@ def test_waits_that_the_partner_asks_for_spend_no_retry(status: int) -> None:
     message = world.submit()
     busy = AttemptResult(AttemptOutcome.FAILED, status, f"{status} busy", retry_after=300.0)
     for _ in range(10):
-        (job,) = world.poll()
-        world.end(job, busy)
+        world.post(busy)
         link = world.link
         assert (link.state, link.retries_spent) == ("transient", 0)
         assert link.due is not None
         assert link.due > timezone.now() + timedelta(seconds=200)
         OutboundLink.objects.update(due=timezone.now())
-    (job,) = world.poll()
-    world.end(job)
+    world.post()
     assert world.link.state == "waiting"
     assert not Incident.objects.exists()
     assert OutboundMessage.objects.get(pk=message.pk).state == "in_flight"
@@ -256,8 +249,7 @@ def test_waits_that_the_partner_asks_for_spend_no_retry(status: int) -> None:
 @pytest.mark.parametrize(("status", "retry_after"), [(503, None), (500, 5.0), (None, None)])
 def test_what_is_no_such_wait_spends_one(status: int | None, retry_after: float | None) -> None:
     world = make_world(retries=1)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status, "x", retry_after=retry_after))
     assert world.link.state == "waiting"
     OutboundLink.objects.update(due=timezone.now())

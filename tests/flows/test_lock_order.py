@@ -229,8 +229,7 @@ def test_a_copy_that_arrives_does_not_wait_for_the_consumer() -> None:
     """The row of its message is free while the consumer works: the copy is counted there."""
     consumer(ConsumerKind.IN_PROCESS)
     world = make_world()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
     message = InboundMessage.objects.get()
     counted = []
@@ -251,8 +250,7 @@ def test_a_copy_that_arrives_does_not_wait_for_the_consumer() -> None:
 
 def _flown() -> tuple[Sky, OutboundMessage, Job]:
     sky = make_sky(retries=0)
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     return sky, message, job
 
 

@@ -36,8 +36,7 @@ def late(
     world = make_world(retries=retries)
     world.agreement.early_warning = early_warning
     world.agreement.save(update_fields=["early_warning"])
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job, result)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world

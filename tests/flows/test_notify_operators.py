@@ -69,8 +69,7 @@ def late_world(retries_spent: int, retries: int = 4, early_warning: int = 0) -> 
     world = make_world(retries=retries)
     world.agreement.early_warning = early_warning
     world.agreement.save()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world
@@ -109,8 +108,7 @@ def test_incident_is_notified_by_mail_and_webhook(mailbox: Mailbox, hook: Peer) 
 
 def test_notice_of_silence_has_the_last_answer(mailbox: Mailbox, hook: Peer) -> None:
     world = make_world(retries=0)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job, DOWN)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
@@ -147,8 +145,7 @@ def test_recurring_cause_is_notified_again(hook: Peer) -> None:
     world = suspended_world()
     notify_operators()
     change_link.resume(world.there, Actor("ann", "back"))
-    (job,) = world.poll()
-    world.end(job, AttemptResult(AttemptOutcome.REFUSED, status=400, detail="400 still not"))
+    world.post(AttemptResult(AttemptOutcome.REFUSED, status=400, detail="400 still not"))
 
     assert notify_operators() == 1
     assert [one["detail"] for (one,) in posted(hook)][1] == "400 still not"
@@ -211,10 +208,8 @@ def test_a_late_message_is_an_early_warning(
     assert not Incident.objects.exists()
 
 
-def test_a_doubtful_answer_is_an_early_warning_at_once(hook: Peer) -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+def test_a_doubtful_answer_is_an_early_warning_at_once(world: World, hook: Peer) -> None:
+    _, job = world.start()
     doubted = AttemptResult(AttemptOutcome.DOUBTED, status=403, detail="403 Forbidden")
     world.end(job, doubted)
 

@@ -27,8 +27,7 @@ Find = Callable[[], list[Any]]
 
 
 def pending_signal(world: World) -> Find:
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
     world.end(job)
     key = Signal.objects.get().pk
@@ -101,10 +100,8 @@ def test_only_an_open_best_effort_message_is_given_up(
     assert PartyEvent.objects.count() == (state != after)
 
 
-def test_a_message_that_is_ended_meanwhile_is_not_given_up() -> None:
-    world = make_world()
-    message = world.submit(semantics=BEST_EFFORT)
-    (job,) = world.poll()
+def test_a_message_that_is_ended_meanwhile_is_not_given_up(world: World) -> None:
+    message, job = world.start(semantics=BEST_EFFORT)
 
     meet(lambda: world.end(job), lambda: isolate(message))
 
@@ -113,11 +110,9 @@ def test_a_message_that_is_ended_meanwhile_is_not_given_up() -> None:
     assert not PartyEvent.objects.exists()
 
 
-def test_an_outcome_that_comes_while_the_lease_is_ended_changes_nothing() -> None:
+def test_an_outcome_that_comes_while_the_lease_is_ended_changes_nothing(world: World) -> None:
     """The From-Party was told that the outcome is unknown, and is told nothing else."""
-    world = make_world()
-    message = world.submit(semantics=BEST_EFFORT)
-    (job,) = world.poll()
+    message, job = world.start(semantics=BEST_EFFORT)
     OutboundMessage.objects.update(due=message.submitted_at)
 
     meet(end_lost_leases, lambda: world.end(job))

@@ -68,8 +68,7 @@ def test_an_outage_of_ten_seconds_heals_by_itself() -> None:
 
 
 @pytest.mark.requirement("EB-089", "EB-090", "EB-091")
-def test_a_partner_that_asks_to_wait_is_not_silent() -> None:
-    sky = make_sky()
+def test_a_partner_that_asks_to_wait_is_not_silent(sky: Sky) -> None:
     for _ in range(9):
         sky.submit()
     jobs: list[Job] = []
@@ -137,10 +136,8 @@ def test_a_long_retry_interval_is_that_of_the_probes() -> None:
 
 @pytest.mark.requirement("EB-067", "EB-089")
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 407, 408, 429, 502, 503, 504])
-def test_over_a_fault_the_status_decides(status: int) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_over_a_fault_the_status_decides(sky: Sky, status: int) -> None:
+    message, job = sky.start()
     fault = compose_fault(FaultCode.CLIENT, "who are you?")
     line = f"{status} Not (Retry-After: 5 s)"
     result = AttemptResult(outcome_of(status), status, f"{line}: <Envelope", status_line=line)
@@ -152,11 +149,9 @@ def test_over_a_fault_the_status_decides(status: int) -> None:
 
 @pytest.mark.requirement("EB-067")
 @pytest.mark.parametrize("status", [200, 400, 500])
-def test_a_fault_decides_over_a_status_that_says_less(status: int) -> None:
-    sky = make_sky()
+def test_a_fault_decides_over_a_status_that_says_less(sky: Sky, status: int) -> None:
     for code, state in ((FaultCode.CLIENT, "failed"), (FaultCode.SERVER, "waiting")):
-        message = sky.submit()
-        (job,) = sky.poll()
+        message, job = sky.start()
         fault = compose_fault(code, "no")
         sky.end(job, AttemptResult(outcome_of(status), status=status, answer=fault))
         assert sky.state(message) == state
@@ -228,8 +223,7 @@ def test_the_incident_says_which_messages_will_expire() -> None:
 
 
 @pytest.mark.requirement("EB-091")
-def test_a_partner_that_is_never_probed_waits_for_an_operator() -> None:
-    sky = make_sky()
+def test_a_partner_that_is_never_probed_waits_for_an_operator(sky: Sky) -> None:
     apply({"partners": [{"name": sky.partner.name, "never_probe": True, "probe_interval": 30}]})
     for _ in range(9):
         sky.submit()
@@ -274,8 +268,7 @@ def test_what_a_silent_partner_sends_lets_one_probe_leave() -> None:
 
 
 @pytest.mark.requirement("EB-091")
-def test_what_the_partner_sends_opens_nothing_that_an_operator_closed() -> None:
-    sky = make_sky()
+def test_what_the_partner_sends_opens_nothing_that_an_operator_closed(sky: Sky) -> None:
     sky.submit()
     change_link.suspend(sky.partner, Actor("ann", "moved"))
     hear(sky.partner.pk)
@@ -284,8 +277,7 @@ def test_what_the_partner_sends_opens_nothing_that_an_operator_closed() -> None:
 
 @pytest.mark.requirement("EB-089")
 @pytest.mark.parametrize("answer", ["status", "fault", "error"])
-def test_what_is_refused_in_a_row_with_one_code_costs_no_queue(answer: str) -> None:
-    sky = make_sky()
+def test_what_is_refused_in_a_row_with_one_code_costs_no_queue(sky: Sky, answer: str) -> None:
     messages = [sky.submit() for _ in range(30)]
 
     def refuse(job: Job) -> None:
@@ -319,11 +311,9 @@ def test_what_is_refused_in_a_row_with_one_code_costs_no_queue(answer: str) -> N
 
 
 @pytest.mark.requirement("EB-089")
-def test_refusals_between_which_a_message_is_acknowledged_stop_nothing() -> None:
-    sky = make_sky()
+def test_refusals_between_which_a_message_is_acknowledged_stop_nothing(sky: Sky) -> None:
     for number in range(20):
-        message = sky.submit()
-        (job,) = sky.poll()
+        message, job = sky.start()
         sky.end(job, REFUSED if number % 4 else TRANSMITTED)
         if number % 4 == 0:
             sky.answer(message)
@@ -331,11 +321,9 @@ def test_refusals_between_which_a_message_is_acknowledged_stop_nothing() -> None
 
 
 @pytest.mark.requirement("EB-089")
-def test_refusals_with_different_codes_stop_nothing() -> None:
-    sky = make_sky()
+def test_refusals_with_different_codes_stop_nothing(sky: Sky) -> None:
     for number in range(12):
-        sky.submit()
-        (job,) = sky.poll()
+        _, job = sky.start()
         status = (400, 413, 422)[number % 3]
         sky.end(job, replace(REFUSED, status=status))
     assert sky.link.state == "idle"
@@ -359,8 +347,7 @@ def test_the_cause_of_a_silence_reaches_incident_and_advice(retries: int) -> Non
 @pytest.mark.requirement("EB-082")
 def test_the_cause_stands_in_the_incident_of_a_message_that_failed() -> None:
     sky = make_sky(retries=0)
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, BUSY)
     sky.let_pass(61)
     sky.poll()
@@ -370,10 +357,8 @@ def test_the_cause_stands_in_the_incident_of_a_message_that_failed() -> None:
 
 
 @pytest.mark.requirement("EB-056", "EB-057", "EB-058")
-def test_every_error_of_a_list_is_noted_and_the_first_explains_the_failure() -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_every_error_of_a_list_is_noted_and_the_first_explains_the_failure(sky: Sky) -> None:
+    message, job = sky.start()
     sky.end(job)
     first = ErrorReport(ErrorCode.UNKNOWN, Severity.HARD_ERROR, "/x", "no such action", None, "302")
     first = replace(first, code_context="urn:example:errors")
@@ -396,10 +381,8 @@ def test_every_error_of_a_list_is_noted_and_the_first_explains_the_failure() -> 
 
 @pytest.mark.requirement("EB-069")
 @pytest.mark.parametrize("kind", ["", "application/soap+xml; charset=utf-8", "text/plain"])
-def test_an_acknowledgment_of_unclear_type_is_read(kind: str) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_an_acknowledgment_of_unclear_type_is_read(sky: Sky, kind: str) -> None:
+    message, job = sky.start()
     signal = acknowledgment(message.message_id).but(
         cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
     )
@@ -409,10 +392,8 @@ def test_an_acknowledgment_of_unclear_type_is_read(kind: str) -> None:
 
 @pytest.mark.requirement("EB-071")
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b"ok", b"<S:Envelope/>", b"\x00\xff"])
-def test_an_answer_that_is_not_read_is_mentioned(body: bytes) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_an_answer_that_is_not_read_is_mentioned(sky: Sky, body: bytes) -> None:
+    message, job = sky.start()
     sky.end(job, replace(TRANSMITTED, detail="200 OK", status=200, answer=("text/odd", body)))
     assert sky.state(message) == "waiting"
     said = f"200 OK, answer of {len(body)} bytes, text/odd: not read"
@@ -420,12 +401,10 @@ def test_an_answer_that_is_not_read_is_mentioned(body: bytes) -> None:
 
 
 @pytest.mark.requirement("EB-067")
-def test_a_fault_inside_a_package_is_read() -> None:
+def test_a_fault_inside_a_package_is_read(sky: Sky) -> None:
     """JAX-WS wraps a Fault as it wraps anything else."""
-    sky = make_sky()
     for code, state in ((FaultCode.SERVER, "waiting"), (FaultCode.CLIENT, "failed")):
-        message = sky.submit()
-        (job,) = sky.poll()
+        message, job = sky.start()
         _, fault = compose_fault(code, "who knows")
         head = b"--edge\r\nContent-Type: text/xml; charset=UTF-8\r\nContent-ID: <root>\r\n\r\n"
         package = head + fault + b"\r\n--edge--\r\n"
@@ -437,10 +416,8 @@ def test_a_fault_inside_a_package_is_read() -> None:
 
 @pytest.mark.requirement("EB-087")
 @pytest.mark.parametrize("ends", ["500", "silence", "error"])
-def test_an_acknowledgment_that_comes_before_the_answer_is_final(ends: str) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_an_acknowledgment_that_comes_before_the_answer_is_final(sky: Sky, ends: str) -> None:
+    message, job = sky.start()
     assert sky.answer(message)
     if ends == "error":
         sky.end(job, replace(TRANSMITTED, answer=("text/xml", b"<S:Envelope/>")))

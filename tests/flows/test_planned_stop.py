@@ -20,8 +20,8 @@ from tests.peer.recording import Received
 from tests.waiting import wait_until
 
 from .byhand import TRANSMITTED, KeepingCarrier
-from .flying import make_sky
-from .world import make_world
+from .flying import Sky
+from .world import World, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,9 +32,10 @@ def taken(loop: SendingLoop) -> list[object]:
     return list(carrier.take())
 
 
-def test_an_idle_link_begins_nothing_with_the_end_of_a_copy(loop: SendingLoop) -> None:
+def test_an_idle_link_begins_nothing_with_the_end_of_a_copy(
+    world: World, loop: SendingLoop
+) -> None:
     """The Acknowledgement came before the 2xx was recorded, and a message after it."""
-    world = make_world()
     message = world.submit()
     loop.round(EVERYTHING)
     (copy,) = loop.carrier.take()  # type: ignore[attr-defined]
@@ -54,8 +55,9 @@ def test_an_idle_link_begins_nothing_with_the_end_of_a_copy(loop: SendingLoop) -
     assert Attempt.objects.get().message_id == message.pk
 
 
-def test_a_partner_of_flights_begins_nothing_with_the_end_of_a_copy(loop: SendingLoop) -> None:
-    sky = make_sky()
+def test_a_partner_of_flights_begins_nothing_with_the_end_of_a_copy(
+    sky: Sky, loop: SendingLoop
+) -> None:
     sky.submit()
     loop.round(EVERYTHING)
     (job,) = loop.carrier.take()  # type: ignore[attr-defined]
@@ -99,9 +101,8 @@ def stop_while_under_way(loop: WorkerLoop, answer: Answer) -> None:
     assert not thread.is_alive()
 
 
-def test_a_consumer_that_takes_long_is_heard() -> None:
+def test_a_consumer_that_takes_long_is_heard(world: World) -> None:
     """Its message would be in doubt, and a person would have to decide."""
-    world = make_world()
     world.submit()
     world.settle()
     consumer(ConsumerKind.HTTP)

@@ -19,7 +19,7 @@ from tests.peer.ebms2 import Envelope, Outgoing, message_error, pong, status_res
 from tests.peer.recording import Received
 
 from .flying import Sky, make_sky
-from .world import make_world
+from .world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -164,8 +164,7 @@ def test_answer_is_waited_for_a_minute(asked: Asked, monkeypatch: pytest.MonkeyP
     assert said.seconds >= 60
 
 
-def test_dialect_without_ping_is_refused() -> None:
-    world = make_world()
+def test_dialect_without_ping_is_refused(world: World) -> None:
     with pytest.raises(CommandError, match="dialect trp has neither Ping nor StatusRequest"):
         call_command("ping", world.there.name)
     with pytest.raises(CommandError, match="dialect trp has neither Ping nor StatusRequest"):

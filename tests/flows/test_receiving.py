@@ -44,8 +44,7 @@ def test_a_message_is_taken_under_an_agreement_that_says_the_same(in_use: bool, 
         world.submit()
         world.settle()
     before = world.received()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
 
     Agreement.objects.filter(partner=world.here).update(**{other: OTHERS[other]})
     world.hand_over(job)
@@ -63,9 +62,8 @@ def test_a_message_is_taken_under_an_agreement_that_says_the_same(in_use: bool, 
 
 
 @pytest.mark.parametrize("context", ["our_party_context", "their_party_context"])
-def test_a_party_without_context_is_compared_by_its_text(context: str) -> None:
+def test_a_party_without_context_is_compared_by_its_text(world: World, context: str) -> None:
     """D63."""
-    world = make_world()
     setattr(world.agreement, context, "DUNS")
     world.agreement.save(update_fields=[context])
     message = world.submit()
@@ -73,11 +71,9 @@ def test_a_party_without_context_is_compared_by_its_text(context: str) -> None:
     assert world.received() == [message.message_id]
 
 
-def test_a_copy_is_acknowledged_again_though_its_agreement_has_ended() -> None:
+def test_a_copy_is_acknowledged_again_though_its_agreement_has_ended(world: World) -> None:
     """It was stored: to refuse it now would suspend a pair that has lost nothing."""
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
     Agreement.objects.filter(partner=world.here).update(tpa_id="tpa-2")
 
@@ -119,20 +115,17 @@ def test_numbers_and_ids_are_those_of_the_pair() -> None:
 def test_an_ack_is_tried_as_long_as_a_copy_may_come(terms: dict[str, int], seconds: int) -> None:
     """And for a minute at least."""
     world = make_world(**terms)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     began = timezone.now()
     world.hand_over(job)
     left = Signal.objects.get().expires_at - began
     assert timedelta(seconds=seconds) <= left < timedelta(seconds=seconds + 60)
 
 
-def test_each_copy_is_counted_on_its_own_message() -> None:
-    world = make_world()
+def test_each_copy_is_counted_on_its_own_message(world: World) -> None:
     jobs = []
     for _ in range(2):
-        world.submit()
-        (job,) = world.poll()
+        _, job = world.start()
         jobs.append(job)
         world.hand_over(job)
         world.end(job)

@@ -26,16 +26,16 @@ pytestmark = pytest.mark.django_db
 
 def in_flight(world: World, result: object = TRANSMITTED) -> OutboundMessage:
     """A message whose first copy ended like this, its Ack still to come."""
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job, result)  # type: ignore[arg-type]
     return message
 
 
 # --- cancel --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("semantics", DeliverySemantics)
-def test_a_queued_message_is_cancelled_and_leaves_no_gap(semantics: DeliverySemantics) -> None:
-    world = make_world()
+def test_a_queued_message_is_cancelled_and_leaves_no_gap(
+    world: World, semantics: DeliverySemantics
+) -> None:
     suspend(world)
     wrong, right = world.submit(semantics=semantics), world.submit()
 
@@ -52,8 +52,7 @@ def test_a_queued_message_is_cancelled_and_leaves_no_gap(semantics: DeliverySema
     assert (act.actor, act.detail) == ("ann", "outcome not_received; because")
 
 
-def test_the_one_in_flight_needs_a_verdict() -> None:
-    world = make_world()
+def test_the_one_in_flight_needs_a_verdict(world: World) -> None:
     message = in_flight(world)
     with pytest.raises(NotPossible, match="is in flight: did the partner receive it"):
         cancel.cancel(message, None, ANN)
@@ -61,8 +60,9 @@ def test_the_one_in_flight_needs_a_verdict() -> None:
 
 
 @pytest.mark.parametrize(("verdict", "next_number"), [(Verdict.RECEIVED, 2), (Verdict.UNKNOWN, 1)])
-def test_the_verdict_decides_the_next_number(verdict: Verdict, next_number: int) -> None:
-    world = make_world()
+def test_the_verdict_decides_the_next_number(
+    world: World, verdict: Verdict, next_number: int
+) -> None:
     message, _ = in_flight(world), world.submit()
 
     cancel.cancel(message, verdict, ANN)
@@ -73,8 +73,7 @@ def test_the_verdict_decides_the_next_number(verdict: Verdict, next_number: int)
     assert numbers(world)[1] == ("in_flight", next_number)
 
 
-def test_not_received_is_taken_where_no_byte_has_left_us() -> None:
-    world = make_world()
+def test_not_received_is_taken_where_no_byte_has_left_us(world: World) -> None:
     message = in_flight(world, LOST)
 
     cancel.cancel(message, Verdict.NOT_RECEIVED, ANN)
@@ -88,8 +87,7 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
     """Its partner cannot be asked here."""
     for result in (TRANSMITTED, None):
         world = make_world()
-        message = world.submit()
-        (job,) = world.poll()
+        message, job = world.start()
         if result is not None:
             world.end(job, result)
         with pytest.raises(NotPossible, match="may have been received"):
@@ -99,10 +97,10 @@ def test_not_received_is_refused_where_a_byte_has_left_us_or_may_have() -> None:
 
 @pytest.mark.requirement("000-097")
 def test_not_received_is_taken_where_the_partner_says_that_it_lacks_it(
+    world: World,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """D18."""
-    world = make_world()
     message = in_flight(world)
     answering(world, monkeypatch)
 
@@ -114,10 +112,10 @@ def test_not_received_is_taken_where_the_partner_says_that_it_lacks_it(
     assert world.received() == [after.message_id]
 
 
-def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_not_received_is_refused_where_the_partner_has_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message, job = world.start()
     world.hand_over(job)
     world.end(job)
     answering(world, monkeypatch)
@@ -128,10 +126,9 @@ def test_not_received_is_refused_where_the_partner_has_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("under_way", ["when asked", "since"])
 def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
-    monkeypatch: pytest.MonkeyPatch, under_way: str
+    world: World, monkeypatch: pytest.MonkeyPatch, under_way: str
 ) -> None:
     """The copy is stored and ends after the partner has said that it lacks the message."""
-    world = make_world()
     if under_way == "when asked":
         message = world.submit()
         jobs = world.poll()
@@ -152,8 +149,7 @@ def test_not_received_is_not_proven_by_an_answer_that_a_copy_overtakes(
     assert numbers(world) == [("in_flight", 1)]
 
 
-def test_not_received_is_never_proven_of_mail() -> None:
-    world = make_world()
+def test_not_received_is_never_proven_of_mail(world: World) -> None:
     message = in_flight(world, LOST)
     world.there.address = "mailto:b@example.net"
     world.there.save(update_fields=["address"])
@@ -162,8 +158,7 @@ def test_not_received_is_never_proven_of_mail() -> None:
         cancel.cancel(cancel.find(message.message_id), Verdict.NOT_RECEIVED, ANN)
 
 
-def test_completed_message_is_not_cancelled() -> None:
-    world = make_world()
+def test_completed_message_is_not_cancelled(world: World) -> None:
     message = world.submit()
     world.settle()
     with pytest.raises(NotPossible, match="it has already ended"):
@@ -176,8 +171,7 @@ def test_completed_message_is_not_cancelled() -> None:
 def test_late_ack_is_notified_once_and_noted_on_the_incident() -> None:
     """D18."""
     world = make_world(retries=0)
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.hand_over(job)
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=message.submitted_at)
@@ -193,9 +187,8 @@ def test_late_ack_is_notified_once_and_noted_on_the_incident() -> None:
     assert "acknowledged after it was cancelled" in Incident.objects.get().detail
 
 
-def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
+def test_message_cancelled_after_the_poll_is_not_put_in_flight(world: World) -> None:
     """An Ack is taken without a lock: it reads the queue, and writes if nothing has changed."""
-    world = make_world()
     first = in_flight(world)
     queued = world.submit()
     partner = find_sender(f"Bearer {world.there.name}")
@@ -211,8 +204,7 @@ def test_message_cancelled_after_the_poll_is_not_put_in_flight() -> None:
 
 # --- reset ---------------------------------------------------------------------------------------
 @pytest.mark.requirement("000-047", "000-048")
-def test_sequence_reset_is_recorded_and_needs_nothing_in_doubt() -> None:
-    world = make_world()
+def test_sequence_reset_is_recorded_and_needs_nothing_in_doubt(world: World) -> None:
     message = in_flight(world)
     with pytest.raises(NotPossible, match="a message is in flight"):
         resynchronise.reset_sequence(world.there, ANN)
@@ -226,13 +218,11 @@ def test_sequence_reset_is_recorded_and_needs_nothing_in_doubt() -> None:
 
 
 @pytest.mark.requirement("000-046", "000-047")
-def test_numbers_wrap_around_with_retries_and_a_reset_around_it() -> None:
-    world = make_world()
+def test_numbers_wrap_around_with_retries_and_a_reset_around_it(world: World) -> None:
     for direction, partner in (("out", world.there), ("in", world.here)):
         change_link.start_link(partner, direction, 999_999_997, ANN)
     for _ in range(3):
-        message = world.submit()
-        (job,) = world.poll()
+        message, job = world.start()
         world.end(job, LOST)
         change_link.send_now(world.there, ANN)
         world.settle()
@@ -248,8 +238,9 @@ def test_numbers_wrap_around_with_retries_and_a_reset_around_it() -> None:
 
 # --- the receiving side --------------------------------------------------------------------------
 @pytest.mark.parametrize("setting", ["hold", "refuse"])
-def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) -> None:
-    world = make_world()
+def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(
+    world: World, setting: str
+) -> None:
     world.here.agreements.update(on_unexpected_first=setting)
     for _ in range(2):
         world.submit()
@@ -278,8 +269,7 @@ def test_a_reset_that_is_held_or_refused_is_let_in_by_an_operator(setting: str) 
     assert not Incident.objects.filter(partner=world.here, resolved_at=None).exists()
 
 
-def test_missing_numbers_are_given_up_by_an_operator_only() -> None:
-    world = make_world()
+def test_missing_numbers_are_given_up_by_an_operator_only(world: World) -> None:
     change_link.start_link(world.there, "out", 41, ANN)
     message = world.submit()
     world.settle()

@@ -28,7 +28,7 @@ from msh.store.operations import retention_sql
 from tests.sessions import in_another_session
 
 from .recovering import ANN, events, numbers, suspend
-from .world import World, make_world
+from .world import World
 
 # Rows have another version only in another transaction, and a process remembers links by it.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,8 +58,9 @@ def said_by_partner(world: World, *message_ids: str) -> LinkStatus:
 @pytest.mark.requirement("000-005", "000-027", "000-043")
 @pytest.mark.parametrize("kept", [2, 0])
 @pytest.mark.parametrize("more", [0, 1])
-def test_restored_partner_gets_the_same_bytes_and_numbers_again(kept: int, more: int) -> None:
-    world = make_world()
+def test_restored_partner_gets_the_same_bytes_and_numbers_again(
+    world: World, kept: int, more: int
+) -> None:
     messages = [world.submit(f"<order n='{n}'/>") for n in range(5)]
     world.settle()
     ids = [message.message_id for message in messages]
@@ -91,9 +92,8 @@ def test_restored_partner_gets_the_same_bytes_and_numbers_again(kept: int, more:
     assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
 
 
-def test_pruned_message_is_not_sent_again() -> None:
+def test_pruned_message_is_not_sent_again(world: World) -> None:
     """Its bytes would not be the same: a person is asked instead."""
-    world = make_world()
     messages = [world.submit(f"<order n='{n}'/>") for n in range(3)]
     world.settle()
     forget_after(world, 1)
@@ -112,10 +112,9 @@ def test_pruned_message_is_not_sent_again() -> None:
 
 @pytest.mark.parametrize("kind", ["outbound payloads", "outbound messages"])
 def test_retention_removes_nothing_that_is_being_rewound(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would have been counted as stored, and be a gap when its turn comes."""
-    world = make_world()
     for number in range(3):
         world.submit(f"<order n='{number}'/>")
     world.settle()
@@ -147,8 +146,7 @@ def test_retention_removes_nothing_that_is_being_rewound(
     assert len(world.received()) == 3
 
 
-def test_rewound_messages_go_in_order_before_the_queue() -> None:
-    world = make_world()
+def test_rewound_messages_go_in_order_before_the_queue(world: World) -> None:
     messages = [world.submit() for _ in range(3)]
     world.settle()
     forget_after(world, 1)
@@ -176,8 +174,7 @@ def test_rewound_messages_go_in_order_before_the_queue() -> None:
     assert world.received() == [messages[0].message_id]
 
 
-def test_numbers_are_not_reset_while_rewound_messages_wait() -> None:
-    world = make_world()
+def test_numbers_are_not_reset_while_rewound_messages_wait(world: World) -> None:
     for _ in range(2):
         world.submit()
     world.settle()
@@ -190,11 +187,9 @@ def test_numbers_are_not_reset_while_rewound_messages_wait() -> None:
         resynchronise.reset_sequence(world.there, ANN)
 
 
-def test_message_cancelled_as_received_is_rewound_too() -> None:
+def test_message_cancelled_as_received_is_rewound_too(world: World) -> None:
     """It had a number: without it there would be a gap."""
-    world = make_world()
-    cancelled = world.submit()
-    (job,) = world.poll()
+    cancelled, job = world.start()
     world.hand_over(job)
     world.end(job)
     cancel.cancel(cancelled, Verdict.RECEIVED, ANN)
@@ -217,9 +212,8 @@ def restore_sender(world: World, number: int) -> None:
 
 
 @pytest.mark.parametrize("collides", ["in flight", "queued", "nothing"])
-def test_a_restored_sender_goes_on_where_its_partner_is(collides: str) -> None:
+def test_a_restored_sender_goes_on_where_its_partner_is(world: World, collides: str) -> None:
     """What it sends in between is refused (Stale or Conflict) and goes under a new number."""
-    world = make_world()
     for _ in range(4):
         world.submit()
     world.settle()
@@ -242,8 +236,7 @@ def test_a_restored_sender_goes_on_where_its_partner_is(collides: str) -> None:
     assert not Incident.objects.filter(partner=world.there, resolved_at=None).exists()
 
 
-def test_queued_messages_that_the_partner_has_are_not_sent_again() -> None:
-    world = make_world()
+def test_queued_messages_that_the_partner_has_are_not_sent_again(world: World) -> None:
     first, second = world.submit(), world.submit()
     world.settle()
     OutboundMessage.objects.filter(pk=second.pk).update(
@@ -264,8 +257,7 @@ def test_queued_messages_that_the_partner_has_are_not_sent_again() -> None:
     assert OutboundMessage.objects.get(pk=third.pk).sequence_number == 3
 
 
-def test_in_doubt_nothing_is_changed_and_a_person_is_asked() -> None:
-    world = make_world()
+def test_in_doubt_nothing_is_changed_and_a_person_is_asked(world: World) -> None:
     for _ in range(3):
         world.submit()
     world.settle()
@@ -279,10 +271,8 @@ def test_in_doubt_nothing_is_changed_and_a_person_is_asked() -> None:
     assert (world.link.state, world.link.in_flight) == ("suspended", message)
 
 
-def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_a_message_that_the_partner_proves_to_have_is_completed(world: World) -> None:
+    message, job = world.start()
     world.hand_over(job)
     world.end(job)
     suspend(world)
@@ -293,9 +283,8 @@ def test_a_message_that_the_partner_proves_to_have_is_completed() -> None:
     assert world.link.state == "idle"
 
 
-def test_nothing_else_is_done_than_what_was_agreed_to() -> None:
+def test_nothing_else_is_done_than_what_was_agreed_to(world: World) -> None:
     """What has happened since the look is found under the lock."""
-    world = make_world()
     for _ in range(3):
         world.submit()
     world.settle()
@@ -317,8 +306,7 @@ def last_id(world: World) -> str:
     return OutboundMessage.objects.filter(link=world.link).latest("pk").message_id
 
 
-def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:
-    world = make_world()
+def test_a_running_link_or_a_copy_under_way_is_not_resynchronised(world: World) -> None:
     world.submit()
     world.poll()
     with pytest.raises(NotPossible, match="is not suspended: suspend it first"):
@@ -329,8 +317,7 @@ def test_a_running_link_or_a_copy_under_way_is_not_resynchronised() -> None:
 
 
 # --- commands ------------------------------------------------------------------------------------
-def test_the_commands_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
-    world = make_world()
+def test_the_commands_say_what_they_do(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     messages = [world.submit() for _ in range(3)]
     world.settle()
     forget_after(world, 1)

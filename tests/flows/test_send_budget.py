@@ -99,8 +99,7 @@ def let_a_deadline_pass(world: World, due: timedelta = timedelta(0)) -> None:
 def test_a_deadline_passes_though_there_is_no_place(text: str) -> None:
     """Nothing is to be sent, an operator is to be called."""
     world = make_world(retries=0)
-    world.submit(text)
-    (job,) = world.poll()
+    _, job = world.start(text)
     world.end(job)
     let_a_deadline_pass(world)
     busy = frozenset({world.there.pk})
@@ -137,8 +136,7 @@ def test_partners_with_nothing_to_send_do_not_hide_one_that_has() -> None:
         world.settle()
 
 
-def test_best_effort_messages_go_in_order_in_the_places_of_their_partner() -> None:
-    world = make_world()
+def test_best_effort_messages_go_in_order_in_the_places_of_their_partner(world: World) -> None:
     best_effort = DeliverySemantics.BEST_EFFORT
     submitted = [world.submit(semantics=best_effort).message_id for _ in range(6)]
 
@@ -147,8 +145,7 @@ def test_best_effort_messages_go_in_order_in_the_places_of_their_partner() -> No
     assert polls == [submitted[:4], submitted[4:]]
 
 
-def test_signals_go_in_order_in_the_places_of_their_partner() -> None:
-    world = make_world()
+def test_signals_go_in_order_in_the_places_of_their_partner(world: World) -> None:
     full = frozenset({world.here.pk})
     for _ in range(6):
         message = world.submit()
@@ -171,8 +168,7 @@ def test_best_effort_messages_go_while_the_link_may_send(
     state: str, retries_spent: int, sent: int
 ) -> None:
     world = make_world(retries=3)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job)
     OutboundLink.objects.filter(pk=world.link.pk).update(state=state, retries_spent=retries_spent)
     world.submit(semantics=DeliverySemantics.BEST_EFFORT)

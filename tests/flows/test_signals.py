@@ -70,8 +70,7 @@ def under_way(world: World) -> Job:
 # --- which are pending -----------------------------------------------------------------------
 
 
-def test_repeated_error_has_the_current_reason() -> None:
-    world = make_world()
+def test_repeated_error_has_the_current_reason(world: World) -> None:
     job = copy_to(world)
     header = wire.parse(job.content_type, job.body).header
     for number, text in ((1, "first"), (2, "second")):
@@ -88,8 +87,7 @@ def test_repeated_error_has_the_current_reason() -> None:
     assert signal.due <= timezone.now()
 
 
-def test_ack_of_a_copy_waits_for_the_one_under_way() -> None:
-    world = make_world()
+def test_ack_of_a_copy_waits_for_the_one_under_way(world: World) -> None:
     job = copy_to(world)
     ack = under_way(world)
     Signal.objects.update(expires_at=timezone.now() + HOUR)

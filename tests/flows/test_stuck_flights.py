@@ -212,8 +212,7 @@ def test_the_next_of_a_conversation_in_order_is_work(found: bool) -> None:
 def test_a_conversation_that_stands_still_has_its_incident() -> None:
     sky = make_sky(ordered=True)
     sky.submit(conversation_id="talk")
-    sky.submit(conversation_id="talk")
-    (job,) = sky.poll()
+    _, job = sky.start(conversation_id="talk")
     sky.end(job, REFUSED)
     age(sky)
     assert "conversation_stopped" in sky.incidents()

@@ -112,8 +112,9 @@ def happened(world: World, at: Any = NOW, **values: Any) -> None:
         ({"at": LONG}, False),
     ],
 )
-def test_history_of_a_link_counts_as_movement(values: dict[str, Any], moves: bool) -> None:
-    world = make_world()
+def test_history_of_a_link_counts_as_movement(
+    world: World, values: dict[str, Any], moves: bool
+) -> None:
     queue(world, LONG_AGO)
     happened(world, at=LONG)
     if "partner" in values:
@@ -133,8 +134,7 @@ def test_the_oldest_of_a_queue_says_since_when_it_waits(semantics: DeliverySeman
     assert stuck() == []
 
 
-def test_best_effort_messages_move_while_the_oldest_is_under_way() -> None:
-    world = make_world()
+def test_best_effort_messages_move_while_the_oldest_is_under_way(world: World) -> None:
     first, _ = queue(world, LONG_AGO, LONG_AGO, semantics=BEST_EFFORT)
     OutboundMessage.objects.filter(pk=first.pk).update(state="in_flight", due=NOW)
     assert stuck() == []
@@ -142,8 +142,7 @@ def test_best_effort_messages_move_while_the_oldest_is_under_way() -> None:
     assert stuck() == [world.there.pk], "its own queue does not"
 
 
-def test_a_message_in_flight_is_work_whatever_is_queued_behind_it() -> None:
-    world = make_world()
+def test_a_message_in_flight_is_work_whatever_is_queued_behind_it(world: World) -> None:
     queue(world, LONG_AGO)
     world.poll()
     queue(world, timedelta(0))
@@ -154,8 +153,7 @@ def test_a_message_in_flight_is_work_whatever_is_queued_behind_it() -> None:
 
 @pytest.mark.parametrize("about", ["the one before", "another link", "an earlier run"])
 @pytest.mark.parametrize("in_flight", [True, False])
-def test_the_ack_of_the_one_before_moves_a_link(about: str, in_flight: bool) -> None:
-    world = make_world()
+def test_the_ack_of_the_one_before_moves_a_link(world: World, about: str, in_flight: bool) -> None:
     acknowledged = world if about != "another link" else make_world()
     for one in {id(world): world, id(acknowledged): acknowledged}.values():
         queue(one, LONG_AGO)
@@ -171,8 +169,7 @@ def test_the_ack_of_the_one_before_moves_a_link(about: str, in_flight: bool) -> 
     assert stuck() == ([] if about == "the one before" else [world.there.pk])
 
 
-def test_a_suspended_link_is_stuck_only_if_an_operator_has_forgotten_it() -> None:
-    world = make_world()
+def test_a_suspended_link_is_stuck_only_if_an_operator_has_forgotten_it(world: World) -> None:
     queue(world, LONG_AGO)
     suspended = {"state": "suspended", "suspended_since": LONG, "suspended_for": "retries_spent"}
     OutboundLink.objects.filter(partner=world.there).update(**suspended)
@@ -225,8 +222,7 @@ def test_a_rewound_message_waits_since_the_ack_of_the_one_before_it() -> None:
     assert stuck() == [world.there.pk]
 
 
-def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number() -> None:
-    world = make_world()
+def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number(world: World) -> None:
     first, second = rewound(world)
     age_history(world)
     for message, number in ((first, 20), (second, 10)):
@@ -242,10 +238,10 @@ def test_the_next_of_the_rewound_messages_is_that_of_the_lowest_number() -> None
     ("values", "is_stuck"),
     [({}, True), ({"pending": 0}, False), ({"tries": 59}, False), ({"first_at": NOW + DAY}, False)],
 )
-def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stuck: bool) -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+def test_a_signal_that_is_tried_for_long_is_stuck(
+    world: World, values: dict[str, Any], is_stuck: bool
+) -> None:
+    _, job = world.start()
     world.hand_over(job)
     Signal.objects.update(**({"first_at": LONG, "tries": 60} | values))
     assert list(find_pending(HOUR, 50)) == ([world.here.pk] if is_stuck else [])
@@ -253,8 +249,7 @@ def test_a_signal_that_is_tried_for_long_is_stuck(values: dict[str, Any], is_stu
     assert list(find_pending(HOUR, 50)) == []
 
 
-def test_oldest_untransmitted_signal_is_reported() -> None:
-    world = make_world()
+def test_oldest_untransmitted_signal_is_reported(world: World) -> None:
     for _ in range(2):
         world.submit()
         world.settle()

@@ -20,8 +20,7 @@ from .world import World, make_world
 pytestmark = pytest.mark.django_db
 
 
-def test_history_is_dated_now() -> None:
-    world = make_world()
+def test_history_is_dated_now(world: World) -> None:
     began = timezone.now() - timedelta(minutes=1)
     world.submit()
     world.settle()
@@ -34,9 +33,10 @@ def test_history_is_dated_now() -> None:
 
 @pytest.mark.parametrize("days", [1, -1])
 @pytest.mark.parametrize("together", [False, True])
-def test_message_is_submitted_at_the_time_of_the_database(days: int, together: bool) -> None:
+def test_message_is_submitted_at_the_time_of_the_database(
+    world: World, days: int, together: bool
+) -> None:
     """Whatever the clock of the host says that submits it."""
-    world = make_world()
     now = timezone.now()
     with time_machine.travel(now + timedelta(days=days)):
         if together:
@@ -49,8 +49,7 @@ def test_message_is_submitted_at_the_time_of_the_database(days: int, together: b
     assert together or submitted.submitted_at == stored.submitted_at
 
 
-def test_queue_keeps_submit_order_when_the_clock_is_set_back() -> None:
-    world = make_world()
+def test_queue_keeps_submit_order_when_the_clock_is_set_back(world: World) -> None:
     messages = [world.submit() for _ in range(3)]
     for hours, message in enumerate(messages):
         before = timezone.now() - timedelta(hours=hours)
@@ -79,8 +78,7 @@ def test_a_deadline_farther_away_than_any_wait_has_passed(
 
 def wait(world: World, hours: int, state: str = "waiting") -> None:
     """Its copy was transmitted, and its lane is due in so many hours."""
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job)
     due = timezone.now() + timedelta(hours=hours)
     OutboundLink.objects.filter(pk=world.link.pk).update(due=due, state=state)
@@ -96,17 +94,17 @@ def test_only_the_lane_that_waits_too_long_is_brought_back() -> None:
     assert [job.partner_id for job in byhand.poll()] == [other.there.pk]
 
 
-def test_a_lane_that_has_moved_meanwhile_is_not_brought_back() -> None:
-    world = make_world()
+def test_a_lane_that_has_moved_meanwhile_is_not_brought_back(world: World) -> None:
     wait(world, 1)
     run(link_sql.MAKE_DUE(partner_ids=[world.there.pk]))
     assert world.poll() == []
 
 
 @pytest.mark.parametrize(("days", "waits"), [(6, True), (8, False)])
-def test_a_wait_that_outlives_its_message_is_served_out(days: int, waits: bool) -> None:
+def test_a_wait_that_outlives_its_message_is_served_out(
+    world: World, days: int, waits: bool
+) -> None:
     """D28. As long as an agreement may grant; what is farther away the clock has left behind."""
-    world = make_world()
     world.submit()
     world.settle()
     until = timezone.now() + timedelta(days=days)

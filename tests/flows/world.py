@@ -3,6 +3,7 @@ those messages come from. No process, no socket: what is transmitted is handed o
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from msh.flows.receiving import receive
 from msh.flows.sending import submit
@@ -14,6 +15,7 @@ from partners.models import Agreement, Partner, digest_of
 
 from . import byhand
 from .byhand import TRANSMITTED
+from .posting import Posting
 
 NO_CONNECTION = "Cannot connect to 127.0.0.1:9: Connection refused"
 LOST = AttemptResult(AttemptOutcome.FAILED, detail=NO_CONNECTION, body_sent=False)
@@ -22,17 +24,16 @@ _names = count(1)
 
 
 @dataclass
-class World:
+class World(Posting):
     there: Partner
     here: Partner
     agreement: Agreement
 
-    def submit(self, text: str = "<order/>", **options: object) -> OutboundMessage:
+    def submit(self, text: str = "<order/>", **options: Any) -> OutboundMessage:
         payload = Payload(text.encode(), label="order.xml")
-        return submit.submit(self.agreement, "Orders", "New", [payload], **options)  # type: ignore[arg-type]
+        return submit.submit(self.agreement, "Orders", "New", [payload], **options)
 
     def poll(self) -> list[Job]:
-        """What the sending loop does in one poll, without the carrier."""
         return byhand.poll()
 
     def hand_over(self, job: Job) -> receive.Answer:
@@ -40,7 +41,6 @@ class World:
         return byhand.hand_over(job, self.here if job.partner_id == self.there.pk else self.there)
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
-        """The job's attempt ended like this."""
         byhand.end(job, result)
 
     def settle(self) -> int:

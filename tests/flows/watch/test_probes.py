@@ -15,7 +15,7 @@ from msh.models import (
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.links import OutboundLinks
 from tests.flows.watch.watching import ANN, LONG_AGO, let_age, let_pass, silent
-from tests.flows.world import LOST, make_world
+from tests.flows.world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -92,8 +92,7 @@ def test_an_operator_who_resets_the_retries_of_a_probe_has_resumed() -> None:
     assert not Incident.objects.filter(resolved_at=None).exists()
 
 
-def test_link_suspended_by_an_operator_is_not_probed() -> None:
-    world = make_world()
+def test_link_suspended_by_an_operator_is_not_probed(world: World) -> None:
     world.there.probe_interval = 1
     world.there.save(update_fields=["probe_interval"])
     world.submit()
@@ -125,8 +124,7 @@ def test_the_sending_application_is_warned_while_retries_remain() -> None:
     world = make_world(retries=3)
     world.agreement.early_warning = 2
     world.agreement.save(update_fields=["early_warning"])
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     for retry in range(3):
         world.end(job)
         OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now() - LONG_AGO)

@@ -11,7 +11,7 @@ from msh.models import (
 from msh.protocol.kinds import Verdict
 from partners.models import Partner
 from tests.flows.watch.watching import ANN
-from tests.flows.world import World, make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -29,9 +29,9 @@ def let_be_quiet(world: World) -> None:
 
 
 def test_no_room_incident_ends_when_a_later_message_is_accepted(
+    world: World,
     settings: Settings,
 ) -> None:
-    world = make_world()
     settings.MSH_STORE_LIMIT = 1
     world.submit()
     world.settle()
@@ -54,8 +54,7 @@ def test_no_room_incident_ends_when_a_later_message_is_accepted(
     assert not Incident.objects.get(partner=world.here, resolved_at=None).announced
 
 
-def test_gap_incident_ends_when_the_numbers_fit() -> None:
-    world = make_world()
+def test_gap_incident_ends_when_the_numbers_fit(world: World) -> None:
     change_link.start_link(world.there, "out", 41, ANN)
     message = world.submit()
     world.settle()

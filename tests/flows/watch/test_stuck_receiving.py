@@ -109,8 +109,7 @@ def test_a_blocked_delivery_has_its_own_incident(settings: Settings) -> None:
 def test_an_ack_that_cannot_be_delivered_is_stuck(settings: Settings) -> None:
     settings.MSH_STUCK_AFTER = 3600
     world = make_world()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
     pending = Signal.objects.filter(link__partner=world.here)
     pending.update(first_at=timezone.now() - LONG_AGO, tries=59, last_detail="503 closed")

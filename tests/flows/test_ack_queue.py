@@ -17,14 +17,9 @@ from tests.peer.ebms2 import Envelope, Outgoing, message
 
 from . import byhand
 from .byhand import PLENTY, TRANSMITTED, Carrying, KeepingCarrier
-from .flying import Sky, make_sky
+from .flying import Sky
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def sky() -> Sky:
-    return make_sky()
 
 
 def arrive(sky: Sky, *several: Outgoing) -> None:

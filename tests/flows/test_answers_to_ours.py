@@ -22,7 +22,7 @@ from tests.peer.ebms2 import (
 )
 
 from . import byhand
-from .flying import SILENT, Sky, make_sky
+from .flying import SILENT, Sky
 
 pytestmark = pytest.mark.django_db
 
@@ -33,11 +33,6 @@ FAULT = (
     "<faultcode>S:Client</faultcode><faultstring>no such agreement</faultstring>"
     "</S:Fault></S:Body></S:Envelope>"
 )
-
-
-@pytest.fixture
-def sky() -> Sky:
-    return make_sky()
 
 
 def of(sky: Sky, out: Outgoing) -> Outgoing:
@@ -187,8 +182,7 @@ def test_postponed_message_in_an_answer_does_not_keep_its_acknowledgment_from_co
 def test_error_after_the_acknowledgment_reaches_from_party_and_operator(
     sky: Sky, severity: str, way: str
 ) -> None:
-    sent = sky.submit()
-    (job,) = sky.poll()
+    sent, job = sky.start()
     post(sky, acknowledgment(sent.message_id))
     errors = error_list("SecurityFailure", severity, "not for us", "/SOAP:Envelope")
     signal = message_error(sent.message_id).but(extra=errors)

@@ -67,8 +67,7 @@ def elsewhere(act: Callable[[], Any]) -> None:
 
 
 def next_job(world: World) -> Job:
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     return job
 
 

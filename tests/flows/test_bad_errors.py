@@ -24,8 +24,7 @@ CODES = [code for code in ErrorCode if code is not ErrorCode.TRANSIENT_ERROR]
 
 def waiting() -> tuple[World, OutboundMessage, Job]:
     world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job)
     return world, message, job
 
@@ -68,8 +67,7 @@ def test_every_code_but_one_suspends_and_keeps_what_it_says(code: str) -> None:
 
 def test_a_repeated_error_explains_a_suspension_once() -> None:
     world = make_world(retries=0)
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job)
     OutboundLink.objects.update(due=message.submitted_at)
     world.poll()
@@ -141,8 +139,7 @@ def test_an_error_for_another_message_never_touches_the_one_in_flight(code: str,
     assert History.objects.filter(partner=world.there, event__startswith="Error").count() == 1
 
 
-def test_an_error_with_nothing_in_flight_is_noted() -> None:
-    world = make_world()
+def test_an_error_with_nothing_in_flight_is_noted(world: World) -> None:
     message = world.submit()
     world.settle()
     Signal.objects.all().delete()
@@ -154,11 +151,9 @@ def test_an_error_with_nothing_in_flight_is_noted() -> None:
 
 
 @pytest.mark.requirement("000-107")
-def test_answer_names_the_place_and_the_cure() -> None:
+def test_answer_names_the_place_and_the_cure(world: World) -> None:
     """Our own Errors, read back: code, Severity, Location, and a sentence."""
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     for wrong, code, location, words in (
         (b"<SequenceNumber>7<", "SequenceGap", "RoutingHeader/SequenceNumber", "1 to 6 missing"),
         (b"<SequenceNumber>x<", "ValueNotRecognized", "RoutingHeader/SequenceNumber", "is 'x'"),
@@ -214,8 +209,7 @@ def events_of(world: World) -> int:
 def test_an_error_explains_a_suspension_however_many_came_before() -> None:
     """An operator who resumes the lane without this would send the same number again."""
     world = make_world(retries=0)
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job)
     OutboundLink.objects.update(due=timezone.now())
     world.poll()

@@ -26,7 +26,7 @@ from tests.peer.ebms2 import message
 from tests.sessions import in_another_session
 
 from .byhand import TRANSMITTED, KeepingCarrier
-from .flying import make_sky
+from .flying import Sky, make_sky
 from .world import make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,9 +41,8 @@ def carrier_of(loop: SendingLoop) -> KeepingCarrier:
 
 
 def test_a_submitted_message_is_named_to_the_loop_and_sent(
-    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+    sky: Sky, loop: SendingLoop, named: list[dict[WakeUp, Names]]
 ) -> None:
-    sky = make_sky()
     message = sky.submit()
     ((names,),) = [asked.values() for asked in named]
     assert names == Names(flights=frozenset({sky.partner.pk}))
@@ -63,8 +62,7 @@ def test_a_submitted_message_is_named_to_the_loop_and_sent(
     assert named == [{WakeUp.TRANSMIT: Names(flights=frozenset({sky.partner.pk}))}]
 
 
-def test_a_poll_finds_flights_that_nobody_has_named(loop: SendingLoop) -> None:
-    sky = make_sky()
+def test_a_poll_finds_flights_that_nobody_has_named(sky: Sky, loop: SendingLoop) -> None:
     sky.submit()
     loop.round(EVERYTHING)
     assert len(carrier_of(loop).take()) == 1
@@ -108,9 +106,9 @@ def test_the_window_holds_when_two_workers_claim_at_once(loop: SendingLoop) -> N
 
 
 def test_one_message_that_raises_an_error_stops_only_itself(
+    sky: Sky,
     loop: SendingLoop,
 ) -> None:
-    sky = make_sky()
     bad, good = sky.submit(), sky.submit()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -130,9 +128,9 @@ def test_one_message_that_raises_an_error_stops_only_itself(
 
 
 def test_an_outcome_that_raises_an_error_holds_its_message(
+    sky: Sky,
     loop: SendingLoop,
 ) -> None:
-    sky = make_sky()
     message = sky.submit()
     loop.round(EVERYTHING)
     (job,) = carrier_of(loop).take()
@@ -157,9 +155,8 @@ def test_a_poll_of_lanes_that_fails_keeps_no_flight(
 
 
 def test_an_outcome_is_counted_once_though_the_next_one_finds_no_database(
-    loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+    sky: Sky, loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sky = make_sky()
     sky.submit()
     sky.submit()
     loop.round(EVERYTHING)

@@ -23,17 +23,11 @@ from .flying import BUSY, REFUSED, SILENT, Sky, make_sky
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def sky() -> Sky:
-    return make_sky()
-
-
 @pytest.mark.requirement("EB-068")
 @pytest.mark.parametrize(("mode", "there"), [("none", False), ("responseOnly", True)])
 def test_sync_reply_is_written_if_agreed(mode: str, there: bool) -> None:
     sky = make_sky(sync_reply=mode)
-    sky.submit()
-    (job,) = sky.poll()
+    _, job = sky.start()
     assert envelope.parse(job.content_type, job.body).message.sync_reply is there
 
 
@@ -69,8 +63,7 @@ def test_a_message_is_stored_then_sent_then_acknowledged(sky: Sky) -> None:
 @pytest.mark.requirement("EB-151")
 def test_soap_action_is_that_of_the_agreement() -> None:
     sky = make_sky(soap_action="urn:example/{service}/{action}")
-    sky.submit()
-    (job,) = sky.poll()
+    _, job = sky.start()
     assert job.headers == (("SOAPAction", '"urn:example/urn:orders/New"'),)
 
 
@@ -87,15 +80,13 @@ def test_message_whose_soap_action_no_header_can_be_has_failed() -> None:
 @pytest.mark.requirement("EB-038")
 @pytest.mark.parametrize("ref", ["", "quote-1@them.example"])
 def test_ref_to_message_id_is_what_the_application_gives(sky: Sky, ref: str) -> None:
-    sky.submit(ref_to_message_id=ref)
-    (job,) = sky.poll()
+    _, job = sky.start(ref_to_message_id=ref)
     assert envelope.parse(job.content_type, job.body).message.header.ref_to_message_id == ref
 
 
 @pytest.mark.requirement("EB-001")
 def test_a_message_without_payload_is_one_entity(sky: Sky) -> None:
-    sky.submit("")
-    (job,) = sky.poll()
+    _, job = sky.start("")
     assert job.content_type == 'text/xml; charset="UTF-8"'
     assert envelope.parse(job.content_type, job.body).defects == ()
 
@@ -110,8 +101,7 @@ def test_after_its_retries_a_message_has_failed_and_later_ones_go_on(sky: Sky) -
         sky.end(job)
         assert sky.poll() == []  # not before RetryInterval is over
         sky.let_pass(61)
-    later = sky.submit()
-    (job,) = sky.poll()
+    later, job = sky.start()
 
     assert job.key.message_id == later.message_id  # type: ignore[attr-defined]
     assert len(set(copies)) == 1
@@ -132,8 +122,7 @@ def last_detail(message: OutboundMessage) -> str:
 
 @pytest.mark.requirement("EB-087")
 def test_an_acknowledgment_after_the_failure_counts(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, REFUSED)
     assert sky.state(message) == "failed"
     assert sky.incidents() == ["refused_by_peer"]
@@ -198,8 +187,7 @@ def test_a_retry_needs_no_other_place_and_goes_first() -> None:
     sky = make_sky(window=2)
     older, sent = sky.submit(), sky.submit()
     change_flight.hold(older, Actor("ann", "not yet"))
-    (job,) = sky.poll()
-    sky.end(job)
+    sky.post()
     change_flight.resume(older, Actor("ann", "now"))
     sky.let_pass(61)
     (again,) = sky.poll(Carrying(left=1))
@@ -208,8 +196,7 @@ def test_a_retry_needs_no_other_place_and_goes_first() -> None:
 
 @pytest.mark.requirement("EB-089", "EB-090")
 def test_503_is_no_end_and_retry_after_is_waited_for(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, replace(BUSY, status=503, retry_after=300.0))
     sky.let_pass(200)
     assert sky.poll() == []
@@ -232,8 +219,7 @@ def test_what_a_status_means_for_a_message(
 ) -> None:
     sky = make_sky(retries=1)
     for status in statuses:
-        message = sky.submit()
-        (job,) = sky.poll()
+        message, job = sky.start()
         sky.end(job, AttemptResult(outcome_of(status), status=status, detail=f"{status}"))
         assert sky.state(message) == state, status
         warned = History.objects.filter(message_id=message.message_id, code="early_warning")
@@ -245,8 +231,7 @@ def test_what_a_status_means_for_a_message(
 @pytest.mark.requirement("EB-083")
 def test_past_its_time_to_live_a_message_has_failed() -> None:
     sky = make_sky(time_to_live=200, retries=2)
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     header = envelope.parse(job.content_type, job.body).message.header
     assert header.time_to_live is not None
     assert (header.time_to_live - header.timestamp).total_seconds() == 200
@@ -260,8 +245,7 @@ def test_past_its_time_to_live_a_message_has_failed() -> None:
 @pytest.mark.requirement("EB-082")
 def test_a_message_is_held_where_the_agreement_says_so() -> None:
     sky = make_sky(on_failure="hold", retries=0)
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     sky.let_pass(61)
     assert sky.poll() == []
@@ -304,8 +288,7 @@ def test_a_dead_partner_is_suspended_probed_and_released() -> None:
     assert all(sky.state(message) in ("ready", "waiting") for message in messages)
 
 
-def test_an_operator_who_resumes_the_link_begins_to_count_anew() -> None:
-    sky = make_sky()
+def test_an_operator_who_resumes_the_link_begins_to_count_anew(sky: Sky) -> None:
     for _ in range(9):
         sky.submit()
     fail_until_suspended(sky)
@@ -332,8 +315,7 @@ def test_what_cannot_be_composed_fails_alone(sky: Sky) -> None:
 
 def test_a_clock_that_was_set_back_keeps_no_flight_and_no_probe_waiting() -> None:
     sky = make_sky(probe_interval=30)
-    sky.submit()
-    (job,) = sky.poll()
+    _, job = sky.start()
     sky.end(job)
     sky.let_pass(-86_400)
     OutboundLink.objects.update(probe_due=timezone.now() + timedelta(days=1))
@@ -345,16 +327,14 @@ def test_a_clock_that_was_set_back_keeps_no_flight_and_no_probe_waiting() -> Non
 
 def test_a_long_wait_that_was_agreed_is_no_jump_of_the_clock() -> None:
     sky = make_sky(retry_interval=86_400)
-    sky.submit()
-    (job,) = sky.poll()
+    _, job = sky.start()
     sky.end(job)
     make_far_work_due()
     assert sky.poll() == []
 
 
 def test_stored_bytes_that_have_changed_are_not_sent(sky: Sky) -> None:
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job)
     OutboundMessage.objects.filter(pk=message.pk).update(head=b"something else")
     sky.let_pass(61)

@@ -14,7 +14,7 @@ from msh.models import Attempt, Flight, InboundMessage, OutboundMessage
 from partners.models import Agreement
 
 from . import byhand
-from .flying import make_sky, mirror_of
+from .flying import Sky, make_sky, mirror_of
 
 pytestmark = pytest.mark.django_db
 
@@ -22,8 +22,7 @@ DAY = 86400
 
 
 @pytest.mark.requirement("EB-079", "EB-100")
-def test_a_message_is_taken_once_and_acknowledged() -> None:
-    sky = make_sky()
+def test_a_message_is_taken_once_and_acknowledged(sky: Sky) -> None:
     mirror = mirror_of(sky)
     sent = [sky.submit(f"<order n='{n}'/>") for n in range(3)]
     jobs = sky.poll()
@@ -76,14 +75,12 @@ def test_conversations_arrive_in_order_whatever_the_wire_does() -> None:
     ids=["PersistDuration", "ten times the retries"],
 )
 def test_the_id_of_a_message_stays_as_long_as_a_copy_may_come(
-    settings: dict[str, int], days: int
+    sky: Sky, settings: dict[str, int], days: int
 ) -> None:
-    sky = make_sky()
     mirror = mirror_of(sky)
     brief = {"timeout": 1, "retries": 0, "transient_time_limit": 1}
     Agreement.objects.filter(partner=mirror).update(**brief | settings)
-    sky.submit()
-    (job,) = sky.poll()
+    _, job = sky.start()
     ebms2.receive(mirror, Incoming(job.content_type, job.body))
     with override_settings(MSH_KEEP_MESSAGES=1):
         for age, left in ((days - 1, 1), (days + 1, 0)):
@@ -93,10 +90,8 @@ def test_the_id_of_a_message_stays_as_long_as_a_copy_may_come(
             assert InboundMessage.objects.count() == left
 
 
-def test_what_has_flown_is_removed_by_retention() -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_what_has_flown_is_removed_by_retention(sky: Sky) -> None:
+    message, job = sky.start()
     sky.end(job)
     sky.answer(message)
     long_ago = timezone.now() - timedelta(days=800)

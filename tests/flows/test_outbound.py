@@ -126,8 +126,7 @@ def test_a_rewind_takes_what_was_received_after_the_last(
 
 
 @pytest.mark.parametrize("result", [TRANSMITTED, LOST])
-def test_the_lease_of_a_best_effort_message_ends_with_it(result: Any) -> None:
-    world = make_world()
+def test_the_lease_of_a_best_effort_message_ends_with_it(world: World, result: Any) -> None:
     message = world.submit(semantics=BEST_EFFORT)
     before = timezone.now()
     (job,) = world.poll()

@@ -54,8 +54,9 @@ def open_incidents() -> list[str]:
 
 @pytest.mark.requirement("000-003", "000-081", "000-083")
 @pytest.mark.parametrize("watched", ["disk", "database"])
-def test_without_space_new_messages_get_transient_error(settings: Settings, watched: str) -> None:
-    world = make_world()
+def test_without_space_new_messages_get_transient_error(
+    world: World, settings: Settings, watched: str
+) -> None:
     job = copy_of_next(world)
     disk: dict[str, Any] = {"MSH_DISK_PATH": "/", "MSH_DISK_WATERMARK": ALL}
     full = disk if watched == "disk" else {"MSH_STORE_LIMIT": 1}
@@ -85,8 +86,9 @@ def test_without_space_new_messages_get_transient_error(settings: Settings, watc
 
 
 @pytest.mark.requirement("000-013")
-def test_a_known_message_is_acknowledged_again_without_room(settings: Settings) -> None:
-    world = make_world()
+def test_a_known_message_is_acknowledged_again_without_room(
+    world: World, settings: Settings
+) -> None:
     job = copy_of_next(world)
     world.hand_over(job)
     settings.MSH_DISK_PATH, settings.MSH_DISK_WATERMARK = "/", ALL
@@ -151,9 +153,8 @@ def test_a_backlog_is_not_counted_for_each_message(
     assert len(counts) == 1
 
 
-def test_what_waits_is_counted_before_a_message_is_refused() -> None:
+def test_what_waits_is_counted_before_a_message_is_refused(world: World) -> None:
     """What was delivered meanwhile is not remembered."""
-    world = make_world()
     limit(world, undelivered_limit=2)
     for _ in range(4):
         world.submit()
@@ -162,8 +163,7 @@ def test_what_waits_is_counted_before_a_message_is_refused() -> None:
     assert len(world.received()) == 4
 
 
-def test_rate_limited_partner_waits_for_the_next_minute() -> None:
-    world = make_world()
+def test_rate_limited_partner_waits_for_the_next_minute(world: World) -> None:
     limit(world, rate_limit=2)
     for _ in range(3):
         world.submit()

@@ -21,7 +21,7 @@ from msh.transport.job import Job
 from tests.sessions import meet
 
 from .recovering import ANN
-from .world import LOST, World, make_world
+from .world import LOST, World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,8 +29,7 @@ Act = Callable[[], object]
 
 
 def in_flight(world: World) -> Job:
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     return job
 
 
@@ -56,9 +55,9 @@ def take_error(world: World, job: Job) -> Act:
 
 @pytest.mark.parametrize("prepare", [end_attempt, take_error])
 def test_concurrent_suspension_by_an_operator_stays(
+    world: World,
     prepare: Callable[[World, Job], Act],
 ) -> None:
-    world = make_world()
     act = prepare(world, in_flight(world))
 
     meet(lambda: change_link.suspend(world.there, ANN), act)
@@ -66,10 +65,8 @@ def test_concurrent_suspension_by_an_operator_stays(
     assert (world.link.state, world.link.suspended_for) == ("suspended", "operator")
 
 
-def test_ack_of_a_concurrently_cancelled_message_is_a_late_verdict() -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_ack_of_a_concurrently_cancelled_message_is_a_late_verdict(world: World) -> None:
+    message, job = world.start()
     world.hand_over(job)
     (ack,) = world.poll()
 
@@ -79,8 +76,7 @@ def test_ack_of_a_concurrently_cancelled_message_is_a_late_verdict() -> None:
     assert (message.state, message.outcome) == ("cancelled", "received")
 
 
-def test_a_copy_that_comes_while_the_first_is_stored_is_a_copy() -> None:
-    world = make_world()
+def test_a_copy_that_comes_while_the_first_is_stored_is_a_copy(world: World) -> None:
     job = in_flight(world)
     open_links(world.here)
     act = take(world, job)

@@ -20,7 +20,7 @@ from tests.sessions import beside, meet, somebody_waits_for_us, waits_for_us
 from tests.waiting import wait_until
 
 from .recovering import ANN, answering, numbers
-from .world import World, make_world
+from .world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,8 +29,7 @@ UNANSWERED = AttemptResult(AttemptOutcome.FAILED, detail="no answer within 54 s"
 
 def arrival(world: World) -> tuple[OutboundMessage, Callable[[], object]]:
     """A message whose attempt ended without an answer here, and what takes it on the other side."""
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job, UNANSWERED)
     sender = find_sender(f"Bearer {world.here.name}")
     assert sender is not None
@@ -38,10 +37,9 @@ def arrival(world: World) -> tuple[OutboundMessage, Callable[[], object]]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_the_answer_is_after_an_acceptance_in_progress(before: int) -> None:
+def test_the_answer_is_after_an_acceptance_in_progress(world: World, before: int) -> None:
     """Its COMMIT may wait for a standby, while what reads is served. The first message of a pair
     creates its link, which nobody sees before."""
-    world = make_world()
     for _ in range(before):
         world.submit()
         world.settle()
@@ -57,9 +55,8 @@ def test_the_answer_is_after_an_acceptance_in_progress(before: int) -> None:
     assert status.accepted_message_id == message.message_id
 
 
-def test_no_answer_proves_nothing() -> None:
+def test_no_answer_proves_nothing(world: World) -> None:
     """A partner whose acceptance does not end says nothing: it is a 503 after lock_timeout."""
-    world = make_world()
     message, accept = arrival(world)
     with transaction.atomic():
         accept()
@@ -67,10 +64,10 @@ def test_no_answer_proves_nothing() -> None:
 
 
 def test_a_message_being_accepted_is_not_cancelled_as_not_received(
+    world: World,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else its number goes to the next message, and both are delivered."""
-    world = make_world()
     message, accept = arrival(world)
     answering(world, monkeypatch)
 
@@ -87,8 +84,7 @@ def test_a_message_being_accepted_is_not_cancelled_as_not_received(
     assert numbers(world) == [("in_flight", 1)]
 
 
-def test_an_answer_leaves_nothing_behind() -> None:
+def test_an_answer_leaves_nothing_behind(world: World) -> None:
     """Nor does it wait for a COMMIT: of a standby that is away, or of a database without writes."""
-    world = make_world()
     assert status_for(world.here, ["unknown"]) == LinkStatus(None, "", 1, known={"unknown": False})
     assert not InboundLink.objects.filter(partner=world.here).exists()

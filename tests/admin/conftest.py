@@ -91,9 +91,32 @@ def url(model: type[Model], page: str, *args: object) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
+def path_of(row: Model, page: str = "change", *args: object) -> str:
+    return url(type(row), page, row.pk, *args)
+
+
+def page_of(client: Client, row: Model) -> str:
+    """Its page, as text."""
+    response = client.get(path_of(row))
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def table_of(client: Client, row: Model, title: str) -> Any:
+    """The table with these words in its title, on the page of a row."""
+    tables = client.get(path_of(row)).context["tables"]
+    (table,) = [one for one in tables if title in one.title]
+    return table
+
+
+def offered(client: Client, row: Model) -> list[str]:
+    """The actions that its page offers."""
+    return [offer.action.name for offer in client.get(path_of(row)).context["offers"]]
+
+
 def address(action: str, row: Model) -> str:
     """Of the dialog of an action on this row."""
-    return url(type(row), action, row.pk)
+    return path_of(row, action)
 
 
 def use(client: Client, action: str, row: Model, *reason: str, **fields: str) -> Any:

@@ -26,7 +26,7 @@ from msh.models import (
 from msh.protocol.flight import serial
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
-from tests.admin.conftest import address, messages_of, submit, url, use
+from tests.admin.conftest import address, messages_of, offered, page_of, submit, url, use
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import make_due, take
 from tests.flows.flying import REFUSED, Sky, make_sky
@@ -42,20 +42,9 @@ def agreement() -> Agreement:
     return agree(partner, ordered=True)
 
 
-def page_of(client: Client, row: Model) -> str:
-    page = client.get(url(type(row), "change", row.pk))
-    assert page.status_code == 200
-    return page.content.decode()
-
-
 def tables_of(client: Client, row: Model) -> dict[str, Table]:
     page = client.get(url(type(row), "change", row.pk))
     return {table.title: table for table in page.context["tables"]}
-
-
-def offered(client: Client, row: Model) -> list[str]:
-    page = client.get(url(type(row), "change", row.pk))
-    return [offer.action.name for offer in page.context["offers"]]
 
 
 def stop(sky: Sky, conversation: str, *, behind: int = 0) -> OutboundMessage:

@@ -9,11 +9,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.framework.pages import Table
 from msh.models import Consumer, ConsumerKind, Delivery, InboundLink, InboundMessage, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
-from tests.admin.conftest import url
+from tests.admin.conftest import page_of, table_of, url
 from tests.admin.many import standing_deliveries
 from tests.delivery.desk import consumer
 from tests.flows.world import make_world
@@ -58,12 +57,6 @@ def test_inbound_page_shows_the_first_undelivered_message(administrator: Client)
     assert "tpa-1: accept" in page.lower()
 
 
-def table_of(client: Client, page: str, title: str) -> Table:
-    tables: list[Table] = client.get(page).context["tables"]
-    (table,) = [one for one in tables if title in one.title]
-    return table
-
-
 def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) -> None:
     world = make_world()
     first, _ = world.submit(), world.submit()
@@ -71,7 +64,7 @@ def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) 
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
     InboundMessage.objects.filter(message_id=first.message_id).update(state="delivered")
-    assert table_of(administrator, where, "Pending").rows == []
+    assert table_of(administrator, link, "Pending").rows == []
     pending = link.signals.filter(ref_to_message_id=first.message_id)
     pending.update(pending=2, tries=7, last_detail="503 <closed>")
 
@@ -79,7 +72,7 @@ def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) 
 
     assert "2 in 10 min, 1 not delivered yet" in page
     assert "<dt>Pending Acknowledgements and Errors</dt><dd>1</dd>" in page
-    (row,) = table_of(administrator, where, "Pending").rows
+    (row,) = table_of(administrator, link, "Pending").rows
     assert row[3:5] == (2, 7)
     assert first.message_id in str(row[1])
     assert "503 &lt;closed&gt;" in str(row[6])
@@ -97,14 +90,8 @@ def test_the_history_of_a_link_says_that_the_partner_started_again(
     world.settle()
 
     link = InboundLink.objects.get(partner=world.here)
-    page = reverse("admin:msh_inboundlink_change", args=[link.pk])
-    (row,) = table_of(administrator, page, "Link history").rows
+    (row,) = table_of(administrator, link, "Link history").rows
     assert "the partner restarted its numbers at 1; the last accepted number was 2" in str(row)
-
-
-def page_of(client: Client, link: InboundLink) -> str:
-    where = reverse("admin:msh_inboundlink_change", args=[link.pk])
-    return client.get(where).content.decode()
 
 
 def test_an_operator_learns_who_may_do_what_he_may_not(

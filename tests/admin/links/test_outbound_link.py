@@ -9,7 +9,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.markup import page_url
-from msh.admin.framework.pages import Table
 from msh.admin.links.counters import forecast
 from msh.admin.links.link_view import variant_of
 from msh.flows.operations import change_link
@@ -18,19 +17,19 @@ from msh.models import History, InboundLink, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links
-from tests.admin.conftest import client_of, late_world, suspended_world, waiting_world
+from tests.admin.conftest import (
+    client_of,
+    late_world,
+    page_of,
+    suspended_world,
+    table_of,
+    waiting_world,
+)
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("admin:msh_outboundlink_changelist")
-
-
-def page_of(client: Client, world: World) -> str:
-    where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
-    response = client.get(where)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def test_longest_suspended_links_come_first(viewer: Client) -> None:
@@ -57,10 +56,10 @@ def test_page_of_an_idle_link_says_that_nothing_polls_its_queue(
 ) -> None:
     world = make_world()
     message = world.submit(semantics=semantics)
-    assert "Nothing polls this link" not in page_of(viewer, world)
+    assert "Nothing polls this link" not in page_of(viewer, world.link)
     hour_ago = timezone.now() - timedelta(hours=1)
     OutboundMessage.objects.filter(pk=message.pk).update(submitted_at=hour_ago)
-    assert "Check that a worker is running" in page_of(viewer, world)
+    assert "Check that a worker is running" in page_of(viewer, world.link)
 
 
 def test_list_shows_cause_time_and_blocking_message(viewer: Client) -> None:
@@ -81,7 +80,7 @@ def test_list_shows_cause_time_and_blocking_message(viewer: Client) -> None:
 def test_the_last_error_is_verbatim_and_escaped(viewer: Client) -> None:
     world = suspended_world()
 
-    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world)):
+    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world.link)):
         assert "415 Unsupported Media Type: no &lt;b&gt;thanks&lt;/b&gt;" in page
         assert "<b>thanks" not in page
 
@@ -104,7 +103,7 @@ def test_a_late_acknowledgement_says_that_it_is_safe_to_resume(viewer: Client) -
     assert world.link.state == "suspended"
     sees = ("view_outboundlink", "view_outboundmessage", "view_incident")
     dashboard = client_of("dora", *sees).get(reverse("admin:index")).content.decode()
-    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world), dashboard):
+    for page in (viewer.get(LIST).content.decode(), page_of(viewer, world.link), dashboard):
         assert "Late acknowledgement received: safe to resume." in page
 
 
@@ -112,7 +111,7 @@ def test_the_page_shows_attempts_queue_and_history(viewer: Client) -> None:
     world = suspended_world(queued=1)
     (queued,) = world.link.messages.queued()
 
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
 
     assert "Attempts of the message in flight" in page
     assert reverse("admin:msh_outboundmessage_change", args=[queued.pk]) in page
@@ -176,7 +175,7 @@ def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
     open_links(world.there)
     InboundLink.objects.filter(partner=world.there).update(last_number=41)
 
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
 
     assert "+2 in 10 min: 3 added, 1 sent for the first time, 0 cancelled, 0 acknowledged" in page
     assert "out: number 1 in flight, then 2" in page
@@ -185,7 +184,7 @@ def test_page_shows_growth_and_both_counters(viewer: Client) -> None:
     assert queued is not None
     cancel(queued, None, Actor("ole", "wrong prices"))
     counted = "+1 in 10 min: 3 added, 1 sent for the first time, 1 cancelled, 0 acknowledged"
-    assert counted in page_of(viewer, world)
+    assert counted in page_of(viewer, world.link)
     assert "in: last accepted 41, expecting 42" in page
 
 
@@ -194,17 +193,11 @@ def test_page_shows_the_settings_in_force(viewer: Client) -> None:
     world.there.probe_interval, world.there.accepts = 600, False
     world.there.save(update_fields=["probe_interval", "accepts"])
 
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
 
     assert "probed every 10 min" in page
     assert "Submissions are refused" in page
     assert "Timeout 60 s, Retries 3, RetryInterval 60 s" in page
-
-
-def table_of(client: Client, page: str, title: str) -> Table:
-    tables: list[Table] = client.get(page).context["tables"]
-    (table,) = [one for one in tables if title in one.title]
-    return table
 
 
 def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
@@ -212,10 +205,9 @@ def test_page_lists_agreements_and_offers_the_connection_test_if_permitted(
 ) -> None:
     world = make_world(timeout=90, retries=2, retry_interval=60)
     open_links(world.there)
-    where = reverse("admin:msh_outboundlink_change", args=[world.link.pk])
 
-    (row,) = table_of(administrator, where, "Agreements").rows
-    (shown,) = table_of(viewer, where, "Agreements").rows
+    (row,) = table_of(administrator, world.link, "Agreements").rows
+    (shown,) = table_of(viewer, world.link, "Agreements").rows
 
     assert reverse("admin:partners_agreement_change", args=[world.agreement.pk]) in str(row[0])
     assert row[1:6] == ("OnceAndOnlyOnce", "90 s", 2, "60 s", "210 s")
@@ -241,17 +233,17 @@ def test_page_of_a_queue_that_drains_says_when_it_is_empty(viewer: Client) -> No
     world = make_world()
     world.submit()
     world.settle()
-    assert "a minute: empty in about" not in page_of(viewer, world)
-    assert 'hx-trigger="every 5s"' not in page_of(viewer, world)
+    assert "a minute: empty in about" not in page_of(viewer, world.link)
+    assert 'hx-trigger="every 5s"' not in page_of(viewer, world.link)
 
     for _ in range(3):
         world.submit()
 
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
     assert "empty in about" not in page
     assert 'hx-trigger="every 5s"' in page
     acknowledge_earlier(world)
-    assert "About 1 a minute: empty in about" in page_of(viewer, world)
+    assert "About 1 a minute: empty in about" in page_of(viewer, world.link)
 
 
 def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
@@ -264,9 +256,9 @@ def test_page_of_a_queue_that_waits_for_a_retry_does_not_say_when_it_is_empty(
         world.submit()
     (job,) = world.poll()
     acknowledge_earlier(world)
-    assert "empty in about" in page_of(viewer, world)
+    assert "empty in about" in page_of(viewer, world.link)
     world.end(job, AttemptResult(AttemptOutcome.FAILED, status=503, detail="503 maintenance"))
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
     assert "2 acknowledged" in page
     assert "empty in about" not in page
     assert "is not available: in maintenance or overloaded" in page
@@ -289,9 +281,9 @@ def test_page_names_what_was_acknowledged_last(viewer: Client) -> None:
     world = make_world()
     first = world.submit()
     world.settle()
-    assert "Last Acknowledgement</dt><dd>-</dd>" in page_of(viewer, waiting_world())
+    assert "Last Acknowledgement</dt><dd>-</dd>" in page_of(viewer, waiting_world().link)
 
-    page = page_of(viewer, world)
+    page = page_of(viewer, world.link)
 
     link = f'<dd><a href="{page_url(first)}" class="text-link"><bdi>number 1</bdi></a>, <time'
     assert f"Last Acknowledgement</dt>{link}" in page

@@ -19,7 +19,7 @@ from msh.models import (
     OutboundPayload,
 )
 from msh.protocol.message import Payload
-from tests.admin.conftest import client_of
+from tests.admin.conftest import client_of, path_of
 from tests.flows.world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -41,16 +41,11 @@ def both() -> tuple[OutboundMessage, InboundMessage]:
     return OutboundMessage.objects.get(), InboundMessage.objects.get()
 
 
-def page(message: Any, name: str, *which: int) -> str:
-    model = message._meta.model_name
-    return reverse(f"admin:msh_{model}_{name}", args=[message.pk, *which])
-
-
 def test_both_sides_show_the_same_payload_indented(reader: Client) -> None:
     exchanged(Payload(b"<a><b>1</b><!-- c --></a>", label="order.xml"))
 
     for message in both():
-        shown = reader.get(page(message, "payload", 1))
+        shown = reader.get(path_of(message, "payload", 1))
         assert shown.context["text"] == "<a>\n  <b>1</b>\n  <!-- c -->\n</a>\n"
         assert hashlib.sha256(b"<a><b>1</b><!-- c --></a>").hexdigest() in shown.content.decode()
 
@@ -61,16 +56,18 @@ def test_a_payload_with_a_script_is_text(reader: Client, content_type: str) -> N
 
     for message in both():
         change = reverse(f"admin:msh_{message._meta.model_name}_change", args=[message.pk])
-        for where in (page(message, "payload", 1), page(message, "header"), change):
+        for where in (path_of(message, "payload", 1), path_of(message, "header"), change):
             assert b"<script>alert" not in reader.get(where).content, where
-        assert "&lt;script&gt;alert(1)" in reader.get(page(message, "payload", 1)).content.decode()
+        assert (
+            "&lt;script&gt;alert(1)" in reader.get(path_of(message, "payload", 1)).content.decode()
+        )
 
 
 def test_download_is_the_exact_bytes_as_an_attachment(reader: Client) -> None:
     exchanged(Payload(SCRIPT, content_type="text/html", label="page.html"))
 
     for message in both():
-        response = reader.get(page(message, "payload_bytes", 1))
+        response = reader.get(path_of(message, "payload_bytes", 1))
         assert response.content == SCRIPT
         assert response["Content-Type"] == "application/octet-stream"
         assert response["Content-Disposition"] == 'attachment; filename="page.html"'
@@ -83,10 +80,10 @@ def test_five_megabytes_are_cut_when_shown_and_whole_when_downloaded(reader: Cli
     exchanged(Payload(content))
 
     for message in both():
-        shown = reader.get(page(message, "payload", 1))
+        shown = reader.get(path_of(message, "payload", 1))
         assert len(shown.content) < TEXT_LIMIT + 64 * 1024
         assert "Only the first 256.0" in shown.content.decode()
-        assert reader.get(page(message, "payload_bytes", 1)).content == content
+        assert reader.get(path_of(message, "payload_bytes", 1)).content == content
 
 
 def test_binary_is_not_shown(reader: Client) -> None:
@@ -94,10 +91,10 @@ def test_binary_is_not_shown(reader: Client) -> None:
     exchanged(Payload(content, content_type="image/png", label="logo.png"))
 
     for message in both():
-        shown = reader.get(page(message, "payload", 1))
+        shown = reader.get(path_of(message, "payload", 1))
         assert shown.context["text"] is None
         assert "Binary content" in shown.content.decode()
-        assert reader.get(page(message, "payload_bytes", 1)).content == content
+        assert reader.get(path_of(message, "payload_bytes", 1)).content == content
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_text_content_is_shown(
     as_it_is = content.decode() if content.startswith((b"<!", b"<a><a")) else text
 
     for message in both():
-        shown = reader.get(page(message, "payload", 1))
+        shown = reader.get(path_of(message, "payload", 1))
         assert shown.context["text"] == as_it_is
 
 
@@ -131,11 +128,11 @@ def test_direction_marks_in_names_are_escaped(reader: Client) -> None:
     for message in both():
         message.payloads.update(label=RIGHT_TO_LEFT, description="\u202eabc")
         change = reverse(f"admin:msh_{message._meta.model_name}_change", args=[message.pk])
-        for where in (change, page(message, "payload", 1)):
+        for where in (change, path_of(message, "payload", 1)):
             text = reader.get(where).content.decode()
             assert "\u202e" not in text, where
             assert "invoice\\u202efdp.exe" in text
-        disposition = reader.get(page(message, "payload_bytes", 1))["Content-Disposition"]
+        disposition = reader.get(path_of(message, "payload_bytes", 1))["Content-Disposition"]
         assert disposition == 'attachment; filename="invoice_fdp.exe"'
 
 
@@ -161,11 +158,11 @@ def test_header_is_shown_as_sent_and_as_received(reader: Client) -> None:
     exchanged(Payload(b"<order/>"))
     sent, received = both()
 
-    texts = [reader.get(page(message, "header")).context["text"] for message in (sent, received)]
+    texts = [reader.get(path_of(message, "header")).context["text"] for message in (sent, received)]
     assert "<SequenceNumber>1</SequenceNumber>\n" in texts[0]
     assert texts[0] == texts[1]
     sent_bytes, received_bytes = (
-        reader.get(page(message, "header_bytes")).content for message in (sent, received)
+        reader.get(path_of(message, "header_bytes")).content for message in (sent, received)
     )
     assert sent_bytes == received_bytes == bytes(received.header)
 
@@ -177,7 +174,7 @@ def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
     (job,) = world.poll()
     world.end(job, LOST)
 
-    response = reader.get(page(message, "body_bytes"))
+    response = reader.get(path_of(message, "body_bytes"))
 
     assert response.content == job.body
     change = reader.get(reverse("admin:msh_outboundmessage_change", args=[message.pk]))
@@ -210,7 +207,7 @@ def test_changed_bytes_are_not_downloaded(reader: Client, break_it: Any, why: st
     sent, _ = both()
     break_it(OutboundPayload.objects)
 
-    response = reader.get(page(sent, "body_bytes"), follow=True)
+    response = reader.get(path_of(sent, "body_bytes"), follow=True)
 
     assert response.redirect_chain
     assert why in response.content.decode()
@@ -220,9 +217,9 @@ def test_removed_content_is_reported(reader: Client) -> None:
     message = make_world().submit()
 
     for where, why in (
-        (page(message, "header"), "composed when the message is first sent"),
-        (page(message, "body_bytes"), "composed when the message is first sent"),
-        (page(message, "payload", 2), "There is no payload 2"),
+        (path_of(message, "header"), "composed when the message is first sent"),
+        (path_of(message, "body_bytes"), "composed when the message is first sent"),
+        (path_of(message, "payload", 2), "There is no payload 2"),
     ):
         assert why in reader.get(where, follow=True).content.decode()
     nowhere = reverse("admin:msh_outboundmessage_header", args=[message.pk + 1])
@@ -238,19 +235,19 @@ def test_payloads_need_their_own_permission() -> None:
         for message in both():
             change = reverse(f"admin:msh_{message._meta.model_name}_change", args=[message.pk])
             for name, which in (("payload", [1]), ("payload_bytes", [1]), ("body_bytes", [])):
-                assert client.get(page(message, name, *which)).status_code == 403, name
+                assert client.get(path_of(message, name, *which)).status_code == 403, name
             text = client.get(change).content.decode()
-            assert page(message, "payload", 1) not in text
+            assert path_of(message, "payload", 1) not in text
     sent, received = both()
-    assert viewer.get(page(sent, "header")).status_code == 200
-    assert only_one.get(page(received, "header")).status_code == 403
+    assert viewer.get(path_of(sent, "header")).status_code == 200
+    assert only_one.get(path_of(received, "header")).status_code == 403
 
 
 def test_strangers_are_sent_to_the_log_in(client: Client) -> None:
     exchanged(Payload(b"<order/>"))
     sent, _ = both()
 
-    assert client.get(page(sent, "payload_bytes", 1)).status_code == 302
+    assert client.get(path_of(sent, "payload_bytes", 1)).status_code == 302
 
 
 def test_content_pages_refuse_post(reader: Client) -> None:
@@ -259,7 +256,7 @@ def test_content_pages_refuse_post(reader: Client) -> None:
     before = History.objects.count()
 
     for name, which in (("payload", [1]), ("payload_bytes", [1]), ("header", [])):
-        assert reader.post(page(sent, name, *which)).status_code == 405
+        assert reader.post(path_of(sent, name, *which)).status_code == 405
     assert History.objects.count() == before
 
 
@@ -269,5 +266,5 @@ def test_the_page_of_a_message_leads_to_its_header(reader: Client) -> None:
     for message in both():
         change = reverse(f"admin:msh_{message._meta.model_name}_change", args=[message.pk])
         text = reader.get(change).content.decode()
-        assert f'<a href="{page(message, "header")}" class="text-link">view</a>' in text
+        assert f'<a href="{path_of(message, "header")}" class="text-link">view</a>' in text
         assert "ebXMLHeader" not in text

@@ -1,7 +1,6 @@
 """The page of a message: its timeline, duplicates, the state of its link."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -114,11 +113,6 @@ def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
     assert [(row[0], row[5]) for row in attempts.rows] == [(1, "no")]
     sha256 = bytes(OutboundMessage.objects.get().body_sha256 or b"").hex()
     assert sha256 in page.content.decode()
-
-
-def page(message: Any, name: str, *which: int) -> str:
-    model = message._meta.model_name
-    return reverse(f"admin:msh_{model}_{name}", args=[message.pk, *which])
 
 
 @pytest.mark.requirement("000-012")

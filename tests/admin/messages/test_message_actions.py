@@ -11,7 +11,7 @@ from pytest_django import Settings
 from msh.flows.operations.inspection.raw_message import payload_of
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
-from tests.admin.conftest import address, client_of, messages_of, suspended_world, use
+from tests.admin.conftest import address, client_of, messages_of, page_of, suspended_world, use
 from tests.flows.world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -214,8 +214,3 @@ def test_a_queued_message_is_cancelled_on_its_page(supervisor: Client) -> None:
     assert world.link.in_flight == flying
     viewer = client_of("vera", "view_outboundmessage")
     assert use(viewer, "cancel", queued).status_code == 403
-
-
-def page_of(client: Client, message: OutboundMessage) -> str:
-    url = reverse("admin:msh_outboundmessage_change", args=[message.pk])
-    return client.get(url).content.decode()

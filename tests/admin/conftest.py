@@ -14,6 +14,7 @@ from django.urls import reverse
 from msh import roles
 from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from tests.flows.flying import Sky, make_sky
 from tests.flows.world import World, make_world
 
 admin.autodiscover()  # as `msh.urls` does: modules of tests list the pages
@@ -26,8 +27,7 @@ def suspended_world(queued: int = 2) -> World:
     """The peer refused message 1 permanently; `queued` wait behind it."""
     world = make_world()
     world.submit()
-    (job,) = world.poll()
-    world.end(job, REFUSED)
+    world.post(REFUSED)
     for _ in range(queued):
         world.submit()
     return world
@@ -37,8 +37,7 @@ def waiting_world(*, retries_spent: int = 0) -> World:
     """Message 1 was transmitted and waits for its Acknowledgement."""
     world = make_world()
     world.submit()
-    (job,) = world.poll()
-    world.end(job)
+    world.post()
     OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
     return world
 
@@ -49,8 +48,7 @@ def busy_world() -> World:
     world.submit()
     world.settle()
     world.submit()
-    (job,) = world.poll()
-    world.end(job, REFUSED)
+    world.post(REFUSED)
     world.submit()
     return world
 
@@ -70,8 +68,7 @@ def late_world(queued: int = 1) -> tuple[World, OutboundMessage]:
     """A link suspended although the partner has the message: `world.settle()` transmits the
     Acknowledgement. Returns that message too."""
     world = make_world()
-    first = world.submit()
-    (job,) = world.poll()
+    first, job = world.start()
     world.hand_over(job)
     world.end(job, REFUSED)
     for _ in range(queued):
@@ -130,6 +127,18 @@ def messages_of(response: Any) -> str:
 
 def client_with_role(name: str, role: Iterable[str]) -> Client:
     return client_of(name, *(permission.partition(".")[2] for permission in role))
+
+
+@pytest.fixture
+def world() -> World:
+    """A pair of partners, of whom nothing was sent yet."""
+    return make_world()
+
+
+@pytest.fixture
+def sky() -> Sky:
+    """A partner to whom messages fly, of whom nothing was sent yet."""
+    return make_sky()
 
 
 @pytest.fixture

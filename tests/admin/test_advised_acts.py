@@ -103,8 +103,7 @@ def _over() -> Rows:
 
 def _held(lapsed: bool) -> Rows:
     sky = make_sky(retries=0, on_failure="hold")
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, AttemptResult(AttemptOutcome.FAILED, status=500, detail="500 no"))
     sky.let_pass(1000)
     sky.poll()
@@ -298,8 +297,7 @@ def test_an_advice_is_words_on_the_page_and_entries_for_the_test(client: Client)
 def test_the_last_answer_decides_for_a_message_too() -> None:
     """The cause of TLS reaches the advice of a held message and of the incident."""
     sky = make_sky(retries=0, on_failure="hold")
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     tls = "Certificate not trusted: certificate has expired"
     failed = AttemptResult(AttemptOutcome.FAILED, detail=tls, body_sent=False, reason=Reason.TLS)
     sky.end(job, failed)

@@ -28,7 +28,7 @@ from tests.admin.conftest import client_with_role, messages_of, suspended_world,
 from tests.admin.incidents.test_first_step import opened
 from tests.admin.many import standing_deliveries
 from tests.admin.messages.test_submit_again import failed
-from tests.flows.flying import make_sky
+from tests.flows.flying import Sky, make_sky
 from tests.flows.world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -54,10 +54,8 @@ def test_size_of_a_payload_is_that_of_its_content(reader: Client, make: Any) -> 
     assert {row["size"] for row in rows} == {str(SIZE)}
 
 
-def test_size_of_the_body_is_what_was_sent(reader: Client) -> None:
-    world = make_world()
-    message = world.submit(CONTENT)
-    (job,) = world.poll()
+def test_size_of_the_body_is_what_was_sent(world: World, reader: Client) -> None:
+    message, job = world.start(CONTENT)
     page = reader.get(url(OutboundMessage, "change", message.pk))
     page_admin = page.context["adminform"].model_admin
     row = page_admin.get_object(page.wsgi_request, str(message.pk))
@@ -75,8 +73,7 @@ def test_all_that_waits_behind_stopped_deliveries_is_counted(operator: Client) -
     assert "The first of 2 only." in page.content.decode()
 
 
-def test_an_incident_says_how_often(operator: Client) -> None:
-    sky = make_sky()
+def test_an_incident_says_how_often(sky: Sky, operator: Client) -> None:
     for _ in range(3):
         failed(sky)
     page = operator.get(reverse("admin:index"))
@@ -84,8 +81,7 @@ def test_an_incident_says_how_often(operator: Client) -> None:
     assert "<strong>\N{MULTIPLICATION SIGN}3</strong>" in page.content.decode()
 
 
-def test_link_page_says_what_has_failed(operator: Client) -> None:
-    sky = make_sky()
+def test_link_page_says_what_has_failed(sky: Sky, operator: Client) -> None:
     messages = [failed(sky) for _ in range(2)]
     page = operator.get(url(type(sky.link), "change", sky.link.pk))
     assert "2 messages have failed since" in page.content.decode()
@@ -101,8 +97,7 @@ def test_repetitions_are_in_the_zone_of_the_page(operator: Client) -> None:
     world = make_world(retries=9)
     message = world.submit()
     for _ in range(3):
-        (job,) = world.poll()
-        world.end(job, LOST)
+        world.post(LOST)
         world.link.__class__.objects.update(due=timezone.now() - timedelta(seconds=1))
     Preference.objects.create(user=User.objects.get(username="ann"), time_zone="Asia/Kathmandu")
     page = operator.get(url(OutboundMessage, "change", message.pk))
@@ -130,10 +125,8 @@ def test_what_was_done_does_not_name_a_state_that_changes(operator: Client) -> N
     assert "Now:" not in messages_of(use(operator, "resume", world.link))
 
 
-def test_a_partner_that_asked_us_to_wait_needs_nobody(operator: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_a_partner_that_asked_us_to_wait_needs_nobody(world: World, operator: Client) -> None:
+    message, job = world.start()
     world.end(job)
     wait = "503 Service Unavailable (Retry-After: 900 s): maintenance"
     message.attempts.update(outcome="failed", status=503, detail=wait, reason="wait")

@@ -15,7 +15,7 @@ from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
 from tests.admin.conftest import client_with_role, messages_of, url
 from tests.flows.alerts.conftest import SECRET, recipient
-from tests.flows.world import make_world
+from tests.flows.world import World
 from tests.peer import Peer
 
 pytestmark = pytest.mark.django_db
@@ -53,8 +53,9 @@ def change(client: Client, **values: Any) -> Any:
     return client.post(url(AlertRecipient, "change", made.pk), form(**values))
 
 
-def test_recipient_is_added_with_its_secret_encrypted_and_audited(administrator: Client) -> None:
-    world = make_world()
+def test_recipient_is_added_with_its_secret_encrypted_and_audited(
+    world: World, administrator: Client
+) -> None:
     response = add(
         administrator, partners=[world.there.pk], quiet_from="22:00", quiet_until="07:00",
         quiet_all_day=["6", "7"],

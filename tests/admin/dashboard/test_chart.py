@@ -10,7 +10,7 @@ from msh.statistics.models import Statistics, Unit
 from msh.store.history import Actor
 from msh.transport.job import Job
 from tests.admin.conftest import client_of, waiting_world
-from tests.flows.world import World, make_world
+from tests.flows.world import World
 from tests.statistics.happenings import collect_all
 
 pytestmark = pytest.mark.django_db
@@ -32,8 +32,7 @@ def counted(*fields: str) -> tuple[int, ...]:
     return tuple(sum(row) for row in zip(*minutes.values_list(*fields), strict=True))
 
 
-def test_traffic_is_counted_from_what_happened(onlooker: Client) -> None:
-    world = make_world()
+def test_traffic_is_counted_from_what_happened(world: World, onlooker: Client) -> None:
     for _ in range(3):
         world.submit()
     world.settle()

@@ -15,7 +15,7 @@ from msh.models import ApiToken, Consumer, ConsumerKind, SettingChange
 from partners.models import Agreement, Credential, Partner, Route
 from tests.admin.conftest import client_of
 from tests.admin.setup.test_partner import AGREEMENT, form
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -32,8 +32,7 @@ def kept() -> list[tuple[Any, ...]]:
     return list(SettingChange.objects.values_list(*fields))
 
 
-def test_an_agreement_is_changed_on_its_partners_page(administrator: Client) -> None:
-    world = make_world()
+def test_an_agreement_is_changed_on_its_partners_page(world: World, administrator: Client) -> None:
     agreement = world.agreement
     fields = {"id": agreement.pk, "partner": world.there.pk, "retries": 7}
     data = form(
@@ -165,9 +164,9 @@ def test_history_of_a_row_shows_who_changed_it_and_why() -> None:
 
 
 def test_history_of_a_partner_has_its_agreements_and_what_was_removed(
+    world: World,
     administrator: Client,
 ) -> None:
-    world = make_world()
     for kind, name in (
         ("Agreement", f"{world.agreement.tpa_id} of {world.there.name}"),
         ("Credential", f"bearer first of {world.there.name}"),

@@ -15,7 +15,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.delivery import events as of_deliveries
 from msh.protocol.flight import events as of_flights
 from tests.admin.conftest import url
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 HUMP = re.compile(r"[a-z][A-Z]")
 ANSWERS = ("401 Unauthorized", "403 Forbidden", "404 Not Found")
@@ -37,8 +37,7 @@ def test_every_event_of_the_tables_has_words(union: Any, direction: str) -> None
 
 
 @pytest.mark.django_db
-def test_the_story_is_told_while_a_copy_is_being_sent(administrator: Client) -> None:
-    world = make_world()
+def test_the_story_is_told_while_a_copy_is_being_sent(world: World, administrator: Client) -> None:
     message = world.submit()
     world.poll()
 
@@ -57,8 +56,7 @@ def test_the_story_of_a_message_has_each_attempt_once(administrator: Client) -> 
     world = make_world(retries=2)
     message = world.submit()
     for answer in ANSWERS:
-        (job,) = world.poll()
-        world.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=int(answer[:3]), detail=answer))
+        world.post(AttemptResult(AttemptOutcome.DOUBTED, status=int(answer[:3]), detail=answer))
         OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
 
@@ -76,8 +74,9 @@ def test_the_story_of_a_message_has_each_attempt_once(administrator: Client) -> 
 
 
 @pytest.mark.django_db
-def test_nobody_is_to_be_notified_without_a_handler(administrator: Client, settings: Any) -> None:
-    world = make_world()
+def test_nobody_is_to_be_notified_without_a_handler(
+    world: World, administrator: Client, settings: Any
+) -> None:
     message = world.submit()
     world.settle()
 

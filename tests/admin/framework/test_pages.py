@@ -24,7 +24,7 @@ from msh.models import (
 )
 from partners.models import Agreement
 from tests.admin.conftest import REFUSED, busy_world, client_of, url
-from tests.flows.world import make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -168,13 +168,11 @@ def test_pages_load_nothing_from_other_hosts(administrator: Client) -> None:
         assert outside == set(), page
 
 
-def test_content_from_partners_is_escaped(administrator: Client) -> None:
-    world = make_world()
+def test_content_from_partners_is_escaped(world: World, administrator: Client) -> None:
     hostile = "<script>alert(1)</script>"
     world.submit(message_id=hostile, conversation_id=hostile)
     world.settle()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job, REFUSED)
 
     sent = OutboundMessage.objects.get(message_id=hostile)

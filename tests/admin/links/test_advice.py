@@ -20,7 +20,7 @@ from msh.protocol.lane import OPERATOR
 from msh.protocol.reason import Reason
 from partners.models import Partner
 from tests.admin.conftest import url, use
-from tests.flows.flying import make_sky
+from tests.flows.flying import Sky, make_sky
 from tests.flows.test_bad_errors import about, come
 from tests.flows.world import World, make_world
 
@@ -32,8 +32,7 @@ NAMES = sorted(page.stem for page in RUNBOOKS.glob("*.md"))
 def silent_world(status: int, detail: str, reason: Reason = Reason.NONE) -> World:
     """Suspended when all retries were spent; this was the last answer."""
     world = make_world(retries=0)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.end(job, AttemptResult(outcome_of(status), status, detail, reason=reason))
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
@@ -174,8 +173,7 @@ def test_a_resume_forgets_what_the_partner_said_before(supervisor: Client) -> No
     use(supervisor, "resume", world.link)
 
     assert world.link.suspended_detail == ""
-    (job,) = world.poll()
-    world.end(job, AttemptResult(outcome_of(500), status=500, detail="500 broken"))
+    world.post(AttemptResult(outcome_of(500), status=500, detail="500 broken"))
     OutboundLink.objects.filter(pk=world.link.pk).update(due=timezone.now())
     world.poll()
     assert filled(page_of(supervisor, world)) == ["Resume sending"]
@@ -208,8 +206,7 @@ def test_runbooks_are_for_users_and_only_those_in_the_folder(viewer: Client) -> 
 def retrying_world(status: int | None, detail: str, *, retries: int = 3) -> World:
     """One copy was sent, and this is how it ended; retries remain."""
     world = make_world(retries=retries)
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     outcome = AttemptOutcome.FAILED if status is None else outcome_of(status)
     world.end(job, AttemptResult(outcome, status=status, detail=detail))
     return world
@@ -229,10 +226,8 @@ def test_link_that_is_retrying_has_advice_by_the_last_answer(administrator: Clie
     assert page.context["advice"].text in explanation_of(message.pk)
 
 
-def test_message_that_flies_has_it_too() -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_message_that_flies_has_it_too(sky: Sky) -> None:
+    message, job = sky.start()
     sky.end(job, AttemptResult(AttemptOutcome.DOUBTED, status=401, detail="401 Unauthorized"))
     assert ANSWERS[Reason.CREDENTIALS].meanwhile in explanation_of(message.pk)
 
@@ -258,12 +253,10 @@ def test_link_whose_messages_fly_has_advice_while_one_is_sent_again(
     assert advice() is None
 
 
-def test_copy_that_is_taken_in_vain_has_advice(administrator: Client) -> None:
-    sky = make_sky()
+def test_copy_that_is_taken_in_vain_has_advice(sky: Sky, administrator: Client) -> None:
     sky.submit()
     for _ in range(2):
-        (job,) = sky.poll()
-        sky.end(job)
+        sky.post()
         sky.let_pass(60)
     page = administrator.get(url(OutboundLink, "change", sky.link.pk))
     assert page.context["advice"].text == ANSWERS[Reason.NO_ACKNOWLEDGEMENT].meanwhile
@@ -293,8 +286,9 @@ def test_advice_on_the_address_says_that_our_credential_is_needed_again(operator
     assert told not in page_of(operator, refused).content.decode()
 
 
-def test_advice_on_a_refused_sender_says_what_to_tell_the_partner(operator: Client) -> None:
-    world = make_world()
+def test_advice_on_a_refused_sender_says_what_to_tell_the_partner(
+    world: World, operator: Client
+) -> None:
     message = world.submit()
     world.poll()
     ours = world.agreement.our_party

@@ -12,7 +12,7 @@ from tests.admin.conftest import (
     use,
     waiting_world,
 )
-from tests.flows.world import make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -57,8 +57,7 @@ def test_not_received_is_no_verdict_on_a_mail(supervisor: Client) -> None:
     assert OutboundMessage.objects.get().state == "in_flight"
 
 
-def test_the_sequence_is_reset_when_nothing_is_in_flight(supervisor: Client) -> None:
-    world = make_world()
+def test_the_sequence_is_reset_when_nothing_is_in_flight(world: World, supervisor: Client) -> None:
     world.submit()
     world.settle()
     assert "gets number 1" in messages_of(use(supervisor, "reset_sequence", world.link))

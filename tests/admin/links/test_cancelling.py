@@ -104,8 +104,7 @@ def test_nor_is_one_that_a_second_person_has_yet_to_decide_on(
     assert [filled(page) for page in pages_of(operator, world)] == [["Resume sending"]] * 2
 
 
-def test_the_end_of_a_window_is_not_advised_either(operator: Client) -> None:
-    world = make_world()
+def test_the_end_of_a_window_is_not_advised_either(world: World, operator: Client) -> None:
     now = timezone.now()
     maintenance.plan(world.there, OLE, starts_at=now, ends_at=now + timedelta(hours=1))
     watch.follow_maintenance()

@@ -334,9 +334,8 @@ def test_dialog_about_a_hole_that_has_changed_does_nothing(
 
 
 def test_link_without_order_has_no_table_of_conversations(
-    viewer: Client, administrator: Client
+    sky: Sky, viewer: Client, administrator: Client
 ) -> None:
-    sky = make_sky()
     sky.submit(conversation_id="talk")
     assert STILL not in tables_of(viewer, sky.link)
     ordered = make_sky(ordered=True)

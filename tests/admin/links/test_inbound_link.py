@@ -15,13 +15,12 @@ from partners.models import Partner
 from tests.admin.conftest import page_of, table_of, url
 from tests.admin.many import standing_deliveries
 from tests.delivery.desk import consumer
-from tests.flows.world import make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
 
-def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> None:
-    world = make_world()
+def test_an_inbound_link_says_what_is_expected_next(world: World, administrator: Client) -> None:
     open_links(world.here)
     link = InboundLink.objects.get(partner=world.here)
     where = reverse("admin:msh_inboundlink_change", args=[link.pk])
@@ -42,8 +41,9 @@ def test_an_inbound_link_says_what_is_expected_next(administrator: Client) -> No
     assert 'data-label="Expected number">1<' in page
 
 
-def test_inbound_page_shows_the_first_undelivered_message(administrator: Client) -> None:
-    world = make_world()
+def test_inbound_page_shows_the_first_undelivered_message(
+    world: World, administrator: Client
+) -> None:
     first, _ = world.submit(), world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
@@ -57,8 +57,9 @@ def test_inbound_page_shows_the_first_undelivered_message(administrator: Client)
     assert "tpa-1: accept" in page.lower()
 
 
-def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) -> None:
-    world = make_world()
+def test_inbound_page_shows_arrivals_and_pending_signals(
+    world: World, administrator: Client
+) -> None:
     first, _ = world.submit(), world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
@@ -79,9 +80,9 @@ def test_inbound_page_shows_arrivals_and_pending_signals(administrator: Client) 
 
 
 def test_the_history_of_a_link_says_that_the_partner_started_again(
+    world: World,
     administrator: Client,
 ) -> None:
-    world = make_world()
     for _ in range(2):
         world.submit()
     world.settle()
@@ -95,9 +96,8 @@ def test_the_history_of_a_link_says_that_the_partner_started_again(
 
 
 def test_an_operator_learns_who_may_do_what_he_may_not(
-    operator: Client, supervisor: Client
+    world: World, operator: Client, supervisor: Client
 ) -> None:
-    world = make_world()
     world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
@@ -110,9 +110,8 @@ def test_an_operator_learns_who_may_do_what_he_may_not(
 
 
 def test_a_link_says_at_once_that_no_consumer_takes_its_messages(
-    operator: Client, administrator: Client
+    world: World, operator: Client, administrator: Client
 ) -> None:
-    world = make_world()
     message = world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
@@ -128,9 +127,8 @@ def test_a_link_says_at_once_that_no_consumer_takes_its_messages(
 
 
 def test_a_link_says_at_once_that_the_consumer_is_switched_off(
-    operator: Client, administrator: Client
+    world: World, operator: Client, administrator: Client
 ) -> None:
-    world = make_world()
     message = world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)
@@ -153,8 +151,7 @@ def test_a_link_says_at_once_that_the_consumer_is_switched_off(
     assert "Deliveries are held" in page
 
 
-def test_a_link_says_when_the_application_last_fetched(operator: Client) -> None:
-    world = make_world()
+def test_a_link_says_when_the_application_last_fetched(world: World, operator: Client) -> None:
     world.submit()
     world.settle()
     link = InboundLink.objects.get(partner=world.here)

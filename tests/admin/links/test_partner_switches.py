@@ -22,7 +22,7 @@ from tests.admin.conftest import (
 )
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -30,9 +30,9 @@ ANN = Actor("ann", "the test says so")
 
 
 def test_refused_submissions_leave_the_queue_going(
+    world: World,
     supervisor: Client,
 ) -> None:
-    world = make_world()
     queued = world.submit()
 
     assert "submissions are refused" in messages_of(
@@ -57,8 +57,7 @@ def test_refused_submissions_leave_the_queue_going(
     assert "Submissions are accepted again" in history
 
 
-def test_known_message_is_accepted_while_submissions_are_refused() -> None:
-    world = make_world()
+def test_known_message_is_accepted_while_submissions_are_refused(world: World) -> None:
     first = world.submit(message_id="order-1")
     change_link.switch(world.there, Switch.ACCEPTS, on=False, actor=ANN)
 

@@ -61,8 +61,7 @@ def test_partner_state_of_the_message_in_flight_can_be_entered(
     assert world.link.next_number == (8 if answer == "has" else 9)
 
 
-def test_without_a_message_in_flight_none_is_asked_for(supervisor: Client) -> None:
-    world = make_world()
+def test_without_a_message_in_flight_none_is_asked_for(world: World, supervisor: Client) -> None:
     change_link.suspend(world.there, Actor("sue", "they restore"))
     page = supervisor.get(address("resynchronise", world.link) + "?last=0").content.decode()
     assert 'name="in_flight"' not in page.partition('class="msh-typed"')[2]

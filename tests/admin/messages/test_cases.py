@@ -13,8 +13,8 @@ from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from tests.admin.conftest import messages_of, url, use, waiting_world
 from tests.admin.messages.test_submit_again import copy_of, failed
-from tests.flows.flying import make_sky
-from tests.flows.world import make_world
+from tests.flows.flying import Sky, make_sky
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -27,11 +27,10 @@ def shown(client: Client, row: OutboundMessage | OutboundLink | Incident) -> str
 
 # --- refusal as plain text: the words reach the operator, and there is an act ---------------------
 def test_words_of_a_refusal_are_shown_and_the_message_can_be_submitted_again(
+    sky: Sky,
     supervisor: Client,
 ) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+    message, job = sky.start()
     sky.end(job, AttemptResult(AttemptOutcome.REFUSED, status=400, detail=SENTENCE))
     assert len(sky.poll()) == 0  # no retry
     assert SENTENCE in explanation_of(message.pk)
@@ -42,8 +41,9 @@ def test_words_of_a_refusal_are_shown_and_the_message_can_be_submitted_again(
 
 
 # --- Acknowledgement after everything is over -----------------------------------------------------
-def test_late_acknowledgement_resolves_the_incident_of_its_message(supervisor: Client) -> None:
-    sky = make_sky()
+def test_late_acknowledgement_resolves_the_incident_of_its_message(
+    sky: Sky, supervisor: Client
+) -> None:
     first, second = failed(sky), failed(sky)
     sky.answer(second)
     assert sky.incidents() == ["refused_by_peer"]  # the first still stands
@@ -52,8 +52,9 @@ def test_late_acknowledgement_resolves_the_incident_of_its_message(supervisor: C
     assert [sky.state(one) for one in (first, second)] == ["acknowledged"] * 2
 
 
-def test_incident_is_resolved_when_all_of_it_were_submitted_again(supervisor: Client) -> None:
-    sky = make_sky()
+def test_incident_is_resolved_when_all_of_it_were_submitted_again(
+    sky: Sky, supervisor: Client
+) -> None:
     some = [failed(sky) for _ in range(3)]
     for left, one in zip((1, 1, 0), some, strict=True):
         use(supervisor, "submit_again", one)
@@ -61,10 +62,10 @@ def test_incident_is_resolved_when_all_of_it_were_submitted_again(supervisor: Cl
     assert Incident.objects.get().resolved_by == "sue"
 
 
-def test_verdict_that_was_wrong_is_shown_loudly_at_both_messages(supervisor: Client) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_verdict_that_was_wrong_is_shown_loudly_at_both_messages(
+    sky: Sky, supervisor: Client
+) -> None:
+    message, job = sky.start()
     sky.end(job, AttemptResult(AttemptOutcome.FAILED, detail="Cannot connect", body_sent=False))
     use(supervisor, "cancel", message, verdict="not_received")
     use(supervisor, "submit_again", message)
@@ -79,10 +80,8 @@ def test_verdict_that_was_wrong_is_shown_loudly_at_both_messages(supervisor: Cli
 
 
 # --- suspend while a retry is under way -----------------------------------------------------------
-def test_page_says_that_a_copy_is_still_under_way(supervisor: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_page_says_that_a_copy_is_still_under_way(world: World, supervisor: Client) -> None:
+    message, job = world.start()
     use(supervisor, "suspend", world.link)
     for row in (world.link, message):
         assert "One copy is still under way: its result counts." in shown(supervisor, row)
@@ -92,10 +91,8 @@ def test_page_says_that_a_copy_is_still_under_way(supervisor: Client) -> None:
         assert "still under way" not in shown(supervisor, row)
 
 
-def test_held_message_says_that_a_copy_is_still_under_way(supervisor: Client) -> None:
-    sky = make_sky()
-    message = sky.submit()
-    (job,) = sky.poll()
+def test_held_message_says_that_a_copy_is_still_under_way(sky: Sky, supervisor: Client) -> None:
+    message, job = sky.start()
     use(supervisor, "suspend", message)
     assert "One copy is still under way" in explanation_of(message.pk)
     sky.end(job)

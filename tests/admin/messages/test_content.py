@@ -168,10 +168,8 @@ def test_header_is_shown_as_sent_and_as_received(reader: Client) -> None:
 
 
 @pytest.mark.requirement("000-027")
-def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_the_bytes_of_every_attempt_and_their_hash(world: World, reader: Client) -> None:
+    message, job = world.start()
     world.end(job, LOST)
 
     response = reader.get(path_of(message, "body_bytes"))
@@ -182,10 +180,8 @@ def test_the_bytes_of_every_attempt_and_their_hash(reader: Client) -> None:
     assert hashlib.sha256(job.body).hexdigest() in str(attempts.rows[0][-1])
 
 
-def test_attempts_under_another_number_have_no_bytes(reader: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_attempts_under_another_number_have_no_bytes(world: World, reader: Client) -> None:
+    message, job = world.start()
     world.end(job, LOST)
     Attempt.objects.update(claimed_at=timezone.now() - timedelta(days=1))
 

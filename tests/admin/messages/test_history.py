@@ -9,7 +9,7 @@ from msh.flows.operations import change_link
 from msh.models import History
 from msh.store.history import Actor
 from tests.admin.messages.test_search import looked_at, plan_of
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 from tests.sql import analyze
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +27,7 @@ _FILL = """
 """
 
 
-def test_acts_of_people_are_found(administrator: Client) -> None:
-    world = make_world()
+def test_acts_of_people_are_found(world: World, administrator: Client) -> None:
     world.submit()
     world.settle()
     change_link.suspend(world.there, Actor("ann", "their data centre moves"))

@@ -20,7 +20,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import busy_world, suspended_world, url
 from tests.flows.byhand import TRANSMITTED
-from tests.flows.world import LOST, make_world
+from tests.flows.world import LOST, World
 
 pytestmark = pytest.mark.django_db
 
@@ -57,11 +57,10 @@ def test_http_status_is_shown_once(administrator: Client) -> None:
 
 
 def test_copy_stands_before_the_acknowledgement_that_overtook_its_record(
+    world: World,
     administrator: Client,
 ) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job, TRANSMITTED)
     now = timezone.now()
     Attempt.objects.update(claimed_at=now, ended_at=now + timedelta(milliseconds=30))
@@ -73,8 +72,9 @@ def test_copy_stands_before_the_acknowledgement_that_overtook_its_record(
     assert moment.at == now
 
 
-def test_attempt_whose_end_was_not_recorded_is_not_under_way(administrator: Client) -> None:
-    world = make_world()
+def test_attempt_whose_end_was_not_recorded_is_not_under_way(
+    world: World, administrator: Client
+) -> None:
     message = world.submit()
     world.poll()
     assert _attempts_told(administrator, message) == ["Copy 1 being sent"]
@@ -94,10 +94,8 @@ def _attempts_told(client: Client, message: OutboundMessage) -> list[str]:
     return [sentence for sentence in sentences if sentence.startswith("Copy")]
 
 
-def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_timeline_of_a_message_is_in_order(world: World, administrator: Client) -> None:
+    message, job = world.start()
     world.end(job, LOST)
 
     page = administrator.get(url(OutboundMessage, "change", message.pk))
@@ -116,10 +114,8 @@ def test_timeline_of_a_message_is_in_order(administrator: Client) -> None:
 
 
 @pytest.mark.requirement("000-012")
-def test_duplicates_are_counted(reader: Client) -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+def test_duplicates_are_counted(world: World, reader: Client) -> None:
+    _, job = world.start()
     world.hand_over(job)
     world.hand_over(job)
 
@@ -170,11 +166,9 @@ def test_direction_marks_from_partners_are_escaped(administrator: Client) -> Non
     ],
 )
 def test_a_copy_that_was_answered_is_not_called_unsent(
-    administrator: Client, result: AttemptResult, told: str
+    world: World, administrator: Client, result: AttemptResult, told: str
 ) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+    message, job = world.start()
     world.end(job, result)
     (sentence,) = _attempts_told(administrator, message)
     assert sentence.startswith(told)

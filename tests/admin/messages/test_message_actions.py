@@ -12,7 +12,7 @@ from msh.flows.operations.inspection.raw_message import payload_of
 from msh.models import History, OutboundMessage, OutboundPayload
 from partners.models import Partner
 from tests.admin.conftest import address, client_of, messages_of, page_of, suspended_world, use
-from tests.flows.world import LOST, World, make_world
+from tests.flows.world import LOST, World
 
 pytestmark = pytest.mark.django_db
 
@@ -75,10 +75,8 @@ def test_both_messages_record_who_corrected_and_why(supervisor: Client) -> None:
         assert f'href="{link}"' in supervisor.get(page).content.decode()
 
 
-def test_correcting_a_message_in_flight_needs_a_verdict(supervisor: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_correcting_a_message_in_flight_needs_a_verdict(world: World, supervisor: Client) -> None:
+    message, job = world.start()
     world.end(job, LOST)
     message.refresh_from_db()
 
@@ -133,10 +131,8 @@ def test_refused_copy_changes_nothing(supervisor: Client, settings: Settings) ->
     assert OutboundMessage.objects.count() == count
 
 
-def test_a_refused_copy_leaves_the_message_in_flight(supervisor: Client) -> None:
-    world = make_world()
-    message = world.submit()
-    (job,) = world.poll()
+def test_a_refused_copy_leaves_the_message_in_flight(world: World, supervisor: Client) -> None:
+    message, job = world.start()
     world.end(job, LOST)
     message.refresh_from_db()
     Partner.objects.update(accepts=False)
@@ -157,8 +153,7 @@ def test_outdated_dialog_does_nothing(supervisor: Client) -> None:
     assert not OutboundMessage.objects.filter(corrects=message).exists()
 
 
-def test_acknowledged_message_cannot_be_corrected(supervisor: Client) -> None:
-    world = make_world()
+def test_acknowledged_message_cannot_be_corrected(world: World, supervisor: Client) -> None:
     message = world.submit()
     world.settle()
     message.refresh_from_db()

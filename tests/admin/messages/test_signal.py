@@ -8,17 +8,15 @@ from msh.models import History, InboundLink, Signal
 from msh.store.history import Actor
 from tests.admin.conftest import address, client_of, messages_of, url, use
 from tests.endpoint.ebms2 import kept_refusal
-from tests.flows.world import make_world
+from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
 
 
-def test_signals_are_filtered_by_pending(administrator: Client) -> None:
-    world = make_world()
+def test_signals_are_filtered_by_pending(world: World, administrator: Client) -> None:
     world.submit()
     world.settle()
-    world.submit()
-    (job,) = world.poll()
+    _, job = world.start()
     world.hand_over(job)
 
     response = administrator.get(url(Signal, "changelist"), {"is": "pending"})
@@ -27,8 +25,7 @@ def test_signals_are_filtered_by_pending(administrator: Client) -> None:
     assert Signal.objects.filter(link__partner=world.here).count() == 2
 
 
-def test_refusals_that_are_kept_are_found(viewer: Client) -> None:
-    world = make_world()
+def test_refusals_that_are_kept_are_found(world: World, viewer: Client) -> None:
     world.submit()
     world.settle()
     refusal = kept_refusal()
@@ -98,8 +95,7 @@ def test_refusal_is_taken_back_by_those_who_may(viewer: Client, operator: Client
     assert use(may, "take_back_refusal", refusal).status_code == 302
 
 
-def test_acknowledgement_has_no_refusal(supervisor: Client) -> None:
-    world = make_world()
+def test_acknowledgement_has_no_refusal(world: World, supervisor: Client) -> None:
     world.submit()
     world.settle()
     (ack,) = Signal.objects.filter(link__partner=world.here)

@@ -31,7 +31,7 @@ from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import make_due, take
 from tests.flows.flying import REFUSED, make_sky
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -68,8 +68,9 @@ def head_of(client: Client, partner: Partner) -> tuple[str, str]:
     return strip_tags(str(head.badge)).strip().lower(), strip_tags(str(head.sentence))
 
 
-def test_the_state_of_a_partner_is_the_worst_of_both_directions(operator: Client) -> None:
-    world = make_world()
+def test_the_state_of_a_partner_is_the_worst_of_both_directions(
+    world: World, operator: Client
+) -> None:
     open_links(world.there)
     open_links(world.here)
     (badge, sentence) = head_of(operator, world.there)
@@ -102,8 +103,7 @@ def test_a_suspended_link_is_said_first(operator: Client) -> None:
 
 def test_stopped_conversations_are_in_the_state_of_the_partner(operator: Client) -> None:
     sky = make_sky(ordered=True)
-    sky.submit(conversation_id="talk")
-    (job,) = sky.poll()
+    _, job = sky.start(conversation_id="talk")
     sky.end(job, REFUSED)
     (badge, sentence) = head_of(operator, sky.partner)
     assert (badge, sentence.startswith("Stopped conversations to the partner: 1.")) == (
@@ -137,8 +137,7 @@ def test_a_partner_that_is_new_has_a_page_too(administrator: Client) -> None:
     assert "No agreement" in page
 
 
-def test_the_breadcrumb_names_partners_once(administrator: Client) -> None:
-    world = make_world()
+def test_the_breadcrumb_names_partners_once(world: World, administrator: Client) -> None:
     changing = administrator.get(reverse("admin:partners_partner_change", args=[world.there.pk]))
     for page in (page_of(administrator, world.there), changing.content.decode()):
         crumbs = re.findall(r'<a href="([^"]+)" class="align-middle [^>]+>\s*Partners\s*</a>', page)
@@ -194,8 +193,7 @@ def test_a_name_that_hides_something_is_refused(name: str) -> None:
         partner.full_clean()
 
 
-def test_a_test_message_is_sent_with_a_reason(supervisor: Client) -> None:
-    world = make_world()
+def test_a_test_message_is_sent_with_a_reason(world: World, supervisor: Client) -> None:
     fields = {"service_interface": "Orders", "action": "Try", "text": "is it there?"}
 
     response = submit(
@@ -212,8 +210,7 @@ def test_a_test_message_is_sent_with_a_reason(supervisor: Client) -> None:
     assert world.received() == [message.message_id]
 
 
-def test_a_test_message_that_is_refused_says_why(supervisor: Client) -> None:
-    world = make_world()
+def test_a_test_message_that_is_refused_says_why(world: World, supervisor: Client) -> None:
     Partner.objects.filter(pk=world.there.pk).update(accepts=False)
     fields = {"service_interface": "Orders", "action": "Try", "text": "is it there?"}
     response = submit(supervisor, address("send_test_message", world.agreement), **fields)

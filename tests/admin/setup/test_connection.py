@@ -19,7 +19,7 @@ from partners.models import Agreement, Partner
 from tests.admin.conftest import client_of, url
 from tests.certificates import write_certificate
 from tests.flows.flying import make_sky
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 from tests.peer import Peer, status
 from tests.peer.answers import Answer, silence
 from tests.peer.ebms2 import Envelope, pong
@@ -88,10 +88,8 @@ def test_a_test_leads_back_where_it_came_from(operator: Client) -> None:
         assert "command line" not in answer
 
 
-def test_the_page_of_a_link_tests_at_once() -> None:
-    world = make_world()
-    world.submit()
-    (job,) = world.poll()
+def test_the_page_of_a_link_tests_at_once(world: World) -> None:
+    _, job = world.start()
     world.end(job, AttemptResult(AttemptOutcome.REFUSED, status=404, detail="404 Not Found"))
     where = url(OutboundLink, "change", world.link.pk)
     client = client_of("sue", "view_outboundlink", "view_agreement", "send_now_outboundlink")

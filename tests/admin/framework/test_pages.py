@@ -1,6 +1,7 @@
 """Every page of the console: it opens, is read-only, loads nothing from elsewhere, escapes."""
 
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,7 +24,9 @@ from msh.models import (
     Signal,
 )
 from partners.models import Agreement
-from tests.admin.conftest import REFUSED, busy_world, client_of, url
+from tests.admin.conftest import REFUSED, busy_world, client_of, path_of, url
+from tests.admin.many import standing_deliveries
+from tests.flows.flying import sky_of_five
 from tests.flows.world import World
 
 pytestmark = pytest.mark.django_db
@@ -182,3 +185,33 @@ def test_content_from_partners_is_escaped(world: World, administrator: Client) -
 
     for page in (*lists, *pages):
         assert "<script>alert" not in administrator.get(page).content.decode(), page
+
+
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "supervisor", "administrator"])
+def test_each_role_opens_what_it_may_see_and_looking_changes_nothing(
+    role: str, request: pytest.FixtureRequest
+) -> None:
+    """Every list of the console, the page of its first row, the dashboard and the statistics."""
+    busy_world()
+    sky_of_five()
+    standing_deliveries("blocked", 2)
+    client: Client = request.getfixturevalue(role)
+    user: Any = client.get(reverse("admin:index")).wsgi_request.user
+    may_open = {reverse("admin:index"): True, reverse("statistics"): True}
+    for model in admin.site._registry:
+        names = (model._meta.app_label, model._meta.model_name)
+        allowed = any(
+            user.has_perm(f"{names[0]}.{right}_{names[1]}") for right in ("view", "change")
+        )
+        rows = model._default_manager.all()[:1]
+        for page in (url(model, "changelist"), *(path_of(row) for row in rows)):
+            may_open[page] = allowed
+
+    with CaptureQueriesContext(connection) as captured:
+        opened = {page: client.get(page).status_code == 200 for page in may_open}
+
+    assert opened == may_open
+    assert [query["sql"] for query in captured if WRITES.match(query["sql"])] == []

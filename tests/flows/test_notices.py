@@ -13,7 +13,7 @@ from msh.models import Attempt, Incident, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 
 from .recovering import suspend
-from .world import World, make_world
+from .world import World, late_world, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -29,19 +29,6 @@ def sent_notices(**which: Any) -> list[str]:
     return list(OperatorNotice.objects.filter(**which).values_list("detail", flat=True))
 
 
-def late(
-    retries_spent: int, retries: int, early_warning: int, result: AttemptResult = DOWN
-) -> World:
-    """A message in flight that has spent retries; how its last attempt ended."""
-    world = make_world(retries=retries)
-    world.agreement.early_warning = early_warning
-    world.agreement.save(update_fields=["early_warning"])
-    _, job = world.start()
-    world.end(job, result)
-    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
-    return world
-
-
 @pytest.mark.parametrize(
     ("retries_spent", "retries", "early_warning", "warned"),
     [
@@ -54,14 +41,18 @@ def late(
         (2, 4, 3, False),
         (3, 4, 3, True),
         (0, 1, 0, False),
-        (1, 1, 0, False),
+        (1, 1, 0, False),  # none remains: the incident comes next
         (0, 0, 0, False),
+        (2, 3, 0, True),
+        (1, 2, 0, True),
+        (3, 3, 3, False),
+        (2, 1, 0, False),  # a probe: the incident is open
     ],
 )
 def test_message_is_late_at_the_agreed_retry_or_after_half(
     retries_spent: int, retries: int, early_warning: int, warned: bool
 ) -> None:
-    late(retries_spent, retries, early_warning)
+    late_world(retries_spent, retries, early_warning)
     assert len(sent_notices(kind="early_warning")) == warned
 
 
@@ -75,7 +66,7 @@ def test_message_is_late_at_the_agreed_retry_or_after_half(
     ],
 )
 def test_a_doubtful_answer_warns_at_once(state: str, result: AttemptResult, warned: bool) -> None:
-    world = late(0, 4, 0, result)
+    world = late_world(0, result=result)
     if state == "suspended":
         suspend(world)
     else:
@@ -115,7 +106,7 @@ def attempt(world: World, number: int, detail: str, *, ended: bool = True) -> No
 )
 def test_notice_has_the_last_answer_to_the_message(values: dict[str, str], answer: str) -> None:
     """Not with one that has not ended, nor that of another partner."""
-    other, world = late(0, 4, 0, DOUBTED), late(0, 4, 0)
+    other, world = late_world(0, result=DOUBTED), late_world(0, result=DOWN)
     attempt(world, 2, "503 busy")
     attempt(world, 3, "404 not here", ended=False)
     opened(world, **values)
@@ -126,7 +117,7 @@ def test_notice_has_the_last_answer_to_the_message(values: dict[str, str], answe
 
 def test_only_an_incident_that_was_not_announced_is() -> None:
     """What was open before anybody was named is not told."""
-    world = late(0, 4, 0)
+    world = late_world(0, result=DOWN)
     before = opened(world, announced=True, kind="stuck")
     fresh = opened(world)
     sent_notices()

@@ -22,7 +22,7 @@ from msh.models import Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.history import Actor
 from tests.admin.conftest import REFUSED, suspended_world
-from tests.flows.world import World, make_world
+from tests.flows.world import World, late_world, make_world
 from tests.peer import Peer, status
 from tests.peer.mailbox import Mailbox
 
@@ -62,17 +62,6 @@ def posted(hook: Peer) -> list[list[dict[str, Any]]]:
 def subject_of(mail: Message) -> str:
     """On one line."""
     return str(mail["Subject"]).replace("\r\n", "")
-
-
-def late_world(retries_spent: int, retries: int = 4, early_warning: int = 0) -> World:
-    """A message in flight that has spent retries."""
-    world = make_world(retries=retries)
-    world.agreement.early_warning = early_warning
-    world.agreement.save()
-    _, job = world.start()
-    world.end(job)
-    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
-    return world
 
 
 def due_again() -> None:
@@ -177,25 +166,10 @@ def test_stuck_link_is_notified_without_any_error(hook: Peer, settings: Settings
     assert "no progress since" in notice["detail"]
 
 
-@pytest.mark.parametrize(
-    ("spent", "retries", "early_warning", "warned"),
-    [
-        (0, 4, 0, False),
-        (1, 4, 0, False),
-        (2, 4, 0, True),
-        (2, 3, 0, True),
-        (2, 4, 3, False),
-        (3, 4, 3, True),
-        (1, 2, 0, True),
-        (1, 1, 0, False),  # none remains: the incident comes next
-        (3, 3, 3, False),
-        (2, 1, 0, False),  # a probe: the incident is open
-    ],
-)
-def test_a_late_message_is_an_early_warning(
-    hook: Peer, spent: int, retries: int, early_warning: int, warned: bool
-) -> None:
-    world = late_world(spent, retries, early_warning)
+@pytest.mark.parametrize(("spent", "warned"), [(1, False), (2, True)])
+def test_a_late_message_is_an_early_warning(hook: Peer, spent: int, warned: bool) -> None:
+    """At which retry: test_notices.py."""
+    world = late_world(spent)
 
     assert notify_operators() == warned
     assert notify_operators() == 0  # once
@@ -203,7 +177,7 @@ def test_a_late_message_is_an_early_warning(
         ((notice,),) = posted(hook)
         assert notice["what"] == "early_warning"
         assert notice["message_id"] == OutboundMessage.objects.get().message_id
-        assert f"{spent} of {retries} retries spent" in notice["detail"]
+        assert f"{spent} of 4 retries spent" in notice["detail"]
         assert notice["console"].endswith(f"/msh/outboundlink/{world.link.pk}/change/")
     assert not Incident.objects.exists()
 
@@ -362,9 +336,9 @@ def test_notice_that_cannot_be_sent_blocks_no_other(
 def test_terms_that_cannot_be_read_keep_no_operator_from_being_called(
     mailbox: Mailbox, terms: str
 ) -> None:
-    late_world(retries_spent=2)
+    late_world(2)
     OutboundMessage.objects.update(terms=RawSQL(terms, ()))
     suspended_world()
-    late_world(retries_spent=2)
+    late_world(2)
 
     assert notify_operators() == 2

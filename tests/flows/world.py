@@ -80,3 +80,19 @@ def make_world(timeout: int = 60, retries: int = 3, retry_interval: int = 60) ->
         partner=here, tpa_id="tpa-1", our_party="222", their_party="111", **waits
     )
     return World(there, here, agreement)
+
+
+def late_world(
+    retries_spent: int,
+    retries: int = 4,
+    early_warning: int = 0,
+    result: AttemptResult = TRANSMITTED,
+) -> World:
+    """A message in flight that has spent retries; how its last attempt ended."""
+    world = make_world(retries=retries)
+    world.agreement.early_warning = early_warning
+    world.agreement.save(update_fields=["early_warning"])
+    world.submit()
+    world.post(result)
+    OutboundLink.objects.filter(pk=world.link.pk).update(retries_spent=retries_spent)
+    return world

@@ -60,8 +60,7 @@ def acts(world: World) -> list[tuple[str, str, str]]:
     return [(row.actor, row.from_state, row.to_state) for row in rows]
 
 
-def test_link_is_suspended_and_resumed_in_the_name_of_the_planner() -> None:
-    world = make_world()
+def test_link_is_suspended_and_resumed_in_the_name_of_the_planner(world: World) -> None:
     window = planned(world)
     clock()
     window.refresh_from_db()
@@ -82,15 +81,13 @@ def test_link_is_suspended_and_resumed_in_the_name_of_the_planner() -> None:
     assert all("their release 7" in detail for detail in details)
 
 
-def test_window_that_has_not_begun_does_nothing() -> None:
-    world = make_world()
+def test_window_that_has_not_begun_does_nothing(world: World) -> None:
     planned(world, starts_in=HOUR)
     clock()
     assert world.link.state == "idle"
 
 
-def test_link_that_was_suspended_before_is_not_resumed() -> None:
-    world = make_world()
+def test_link_that_was_suspended_before_is_not_resumed(world: World) -> None:
     change_link.suspend(world.there, BOB)
     window = planned(world)
     clock()
@@ -101,8 +98,7 @@ def test_link_that_was_suspended_before_is_not_resumed() -> None:
     assert window.outcome == "The link was already suspended, so this window does not resume it."
 
 
-def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
-    world = make_world()
+def test_link_that_was_suspended_before_is_resumed_if_chosen(world: World) -> None:
     now = timezone.now()
     change_link.suspend(world.there, BOB)
     maintenance.plan(
@@ -119,9 +115,8 @@ def test_link_that_was_suspended_before_is_resumed_if_chosen() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_resumes_while_the_window_looks_whether_the_link_is_suspended() -> None:
+def test_nobody_resumes_while_the_window_looks_whether_the_link_is_suspended(world: World) -> None:
     """A late Acknowledgement, say: the window would say that the link is suspended."""
-    world = make_world()
     change_link.suspend(world.there, BOB)
     window = planned(world)
 
@@ -176,9 +171,8 @@ def test_partner_of_flights_that_was_unreachable_is_not_probed_in_its_window() -
     assert len(sky.poll()) == 1
 
 
-def test_suspension_that_is_not_of_the_window_is_not_resumed() -> None:
+def test_suspension_that_is_not_of_the_window_is_not_resumed(world: World) -> None:
     """An operator resumed in the window, and suspended again by hand."""
-    world = make_world()
     window = planned(world)
     clock()
     change_link.resume(world.there, BOB)
@@ -256,9 +250,8 @@ def plan(world: World, starts_in: timedelta, ends_in: timedelta) -> MaintenanceW
     ],
 )
 def test_impossible_windows_are_refused_in_words(
-    starts_in: timedelta, ends_in: timedelta, why: str
+    world: World, starts_in: timedelta, ends_in: timedelta, why: str
 ) -> None:
-    world = make_world()
     plan(world, HOUR, 3 * HOUR)
     with pytest.raises(NotPossible, match=why):
         plan(world, starts_in, ends_in)
@@ -272,8 +265,7 @@ def test_windows_of_other_partners_and_cancelled_ones_do_not_overlap() -> None:
     assert (window.planned_by, window.reason) == ("ann", "their release 7")
 
 
-def test_window_is_cancelled_or_ended_early() -> None:
-    world = make_world()
+def test_window_is_cancelled_or_ended_early(world: World) -> None:
     window = plan(world, -HOUR, HOUR)
     clock()
     maintenance.end(window, BOB)
@@ -313,8 +305,7 @@ def test_nobody_is_called_before_the_window_is_over(hook: Peer) -> None:
     assert [one["partner"] for one in bodies(hook)[1]["notices"]] == [name(world)]
 
 
-def test_what_came_and_went_in_the_window_is_never_told(hook: Peer) -> None:
-    world = make_world()
+def test_what_came_and_went_in_the_window_is_never_told(world: World, hook: Peer) -> None:
     window = planned(world)
     clock()
     now = timezone.now()

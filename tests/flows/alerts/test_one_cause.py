@@ -26,8 +26,7 @@ EXPIRED, ALONE = IncidentKind.MESSAGE_EXPIRED, IncidentKind.WENT_AHEAD_ALONE
 
 
 def fail(sky: Sky, conversation: str) -> None:
-    sky.submit(conversation_id=conversation)
-    (job,) = sky.poll()
+    _, job = sky.start(conversation_id=conversation)
     sky.end(job, REFUSED)
 
 

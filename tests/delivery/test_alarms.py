@@ -61,8 +61,9 @@ def test_they_are_called_again_after_one_was_resolved_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [{"kind": "stuck"}, {"kind": "no_consumer", "direction": "out"}])
-def test_another_incident_of_the_partner_is_no_such_alarm(values: dict[str, str]) -> None:
-    world = make_world()
+def test_another_incident_of_the_partner_is_no_such_alarm(
+    world: World, values: dict[str, str]
+) -> None:
     receive(world)
     other = incident(world, **values)
     assert alarm_unclaimed() == 1
@@ -93,8 +94,7 @@ def test_incident_ends_when_a_consumer_takes_the_head(about: str) -> None:
     assert is_open(Incident.objects.get(partner=other.here)) is (about != "another pair")
 
 
-def test_an_alarm_that_was_resolved_keeps_who_resolved_it() -> None:
-    world = make_world()
+def test_an_alarm_that_was_resolved_keeps_who_resolved_it(world: World) -> None:
     receive(world)
     alarm_unclaimed()
     before = Incident.objects.get()

@@ -1,7 +1,6 @@
 """What applications call: send in their own transaction, reply, and what they are told."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,18 +28,11 @@ class _Changed(Exception):
     """The application changes its mind."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
-
-
 @pytest.mark.requirement("003-01", "003-08", "001-14")
 def test_send_rolls_back_with_the_application(
+    world: World,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    world = make_world()
     with django_capture_on_commit_callbacks() as wake_ups:
         try:
             with transaction.atomic():
@@ -63,8 +55,7 @@ def test_send_rolls_back_with_the_application(
 
 
 @pytest.mark.requirement("001-05", "001-17", "001-18")
-def test_the_same_id_is_the_same_message_or_refused() -> None:
-    world = make_world()
+def test_the_same_id_is_the_same_message_or_refused(world: World) -> None:
     first = send(world.agreement, "Orders", "New", ORDER, message_id="order-1")
     assert send(world.agreement, "Orders", "New", ORDER, message_id="order-1") == first
     with pytest.raises(MessageIdReused, match="order-1"):
@@ -94,8 +85,7 @@ def answered(world: World, action: str, document: bytes) -> OutboundMessage:
 
 
 @pytest.mark.requirement("003-06")
-def test_one_way() -> None:
-    world = make_world()
+def test_one_way(world: World) -> None:
     consumer(ConsumerKind.IN_PROCESS, partner=world.here)
     message = world.submit()
     world.settle()
@@ -107,8 +97,7 @@ def test_one_way() -> None:
 @pytest.mark.parametrize(
     ("action", "document"), [("Confirm", b"<confirmation/>"), ("Fault", b"<fault/>")]
 )
-def test_request_and_reply_or_fault(action: str, document: bytes) -> None:
-    world = make_world()
+def test_request_and_reply_or_fault(world: World, action: str, document: bytes) -> None:
     request = answered(world, action, document)
 
     came = InboundMessage.objects.get(link__partner=world.there)
@@ -125,8 +114,7 @@ def test_request_and_reply_or_fault(action: str, document: bytes) -> None:
 
 
 @pytest.mark.requirement("003-03", "003-08")
-def test_a_reply_is_sent_only_if_its_consumer_goes_well() -> None:
-    world = make_world()
+def test_a_reply_is_sent_only_if_its_consumer_goes_well(world: World) -> None:
     consumer(ConsumerKind.IN_PROCESS, partner=world.here, retry_interval=0)
 
     def reply_and_fail(message: InboundMessage) -> None:
@@ -276,8 +264,7 @@ def test_event_claimed_by_a_dead_worker_is_sent_again(settings: Settings) -> Non
     office.answer(200)
 
 
-def test_events_without_a_handler_are_not_sent() -> None:
-    world = make_world()
+def test_events_without_a_handler_are_not_sent(world: World) -> None:
     world.submit()
     world.settle()
     assert not Office().poll()

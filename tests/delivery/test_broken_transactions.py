@@ -27,19 +27,12 @@ from msh.store.history import Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.test_application import Office
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 from tests.sessions import lose_the_connection_unnoticed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORDER = [Payload(b"<order/>")]
-
-
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
 
 
 def execute(statement: str) -> None:
@@ -337,9 +330,8 @@ def test_a_resolver_that_spoils_its_connection_has_its_answer_kept(
     assert state_of(message) == ended
 
 
-def test_nothing_is_sent_in_a_transaction_that_will_be_rolled_back() -> None:
+def test_nothing_is_sent_in_a_transaction_that_will_be_rolled_back(world: World) -> None:
     """A MessageId would be returned for a message that is not there afterwards."""
-    world = make_world()
     world.submit()
 
     def send_after_an_error() -> Any:

@@ -1,6 +1,5 @@
 """Consumers in our own process: their effects and the mark are one transaction."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,18 +17,11 @@ from msh.store.delivery.deliveries import Consumers, begin, lock
 from msh.store.history import SYSTEM, Actor
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
 IN_PROCESS = ConsumerKind.IN_PROCESS
-
-
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
 
 
 def fail(message: InboundMessage) -> None:
@@ -327,8 +319,7 @@ def test_message_without_a_consumer_waits_and_opens_an_incident() -> None:
     assert incident.resolved_by == "msh"
 
 
-def test_the_consumer_that_says_most_takes_the_message() -> None:
-    world = make_world()
+def test_the_consumer_that_says_most_takes_the_message(world: World) -> None:
     consumer(IN_PROCESS, name="any")
     consumer(IN_PROCESS, name="by-action", action="New")
     consumer(IN_PROCESS, name="by-service", service_interface="Orders")

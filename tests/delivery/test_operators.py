@@ -4,7 +4,6 @@ import html
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 from django.core.checks import run_checks
@@ -22,18 +21,11 @@ from msh.store.history import Actor
 from tests.admin.conftest import client_of, submit
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
-from tests.flows.world import LOST, make_world
+from tests.flows.world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("admin:msh_delivery_changelist")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
 
 
 @pytest.fixture
@@ -290,8 +282,9 @@ def test_consumers_and_decisions_by_command(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.requirement("001-26", "001-27", "004-11")
-def test_trace_and_counts_have_both_directions(capsys: pytest.CaptureFixture[str]) -> None:
-    world = make_world()
+def test_trace_and_counts_have_both_directions(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     consumer(ConsumerKind.IN_PROCESS)
     message = world.submit()
     world.settle()
@@ -330,8 +323,7 @@ def test_a_day_of_failures_is_quiet_and_one_screen(
     consumer(ConsumerKind.IN_PROCESS, attempts=2000, retry_interval=0)
     message = world.submit()
     for number in range(150):
-        (job,) = world.poll()
-        world.end(job, LOST)
+        world.post(LOST)
         if number < 149:
             change_link.send_now(world.there, Actor("clock", ""))
     change_link.send_now(world.there, Actor("clock", ""))

@@ -87,8 +87,9 @@ def change(about: str, world: World, taker: Consumer) -> None:
         ({"partner": "there"}, False),
     ],
 )
-def test_a_consumer_is_given_what_it_wants(wanted: dict[str, Any], takes: bool) -> None:
-    world = make_world()
+def test_a_consumer_is_given_what_it_wants(
+    world: World, wanted: dict[str, Any], takes: bool
+) -> None:
     (message,) = receive(world)
     if name := wanted.get("partner"):
         wanted = {"partner": getattr(world, name)}
@@ -102,8 +103,9 @@ def test_a_consumer_is_given_what_it_wants(wanted: dict[str, Any], takes: bool) 
     "more", [{"partner": "here"}, {"service_interface": "Orders"}, {"action": "New"}]
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_the_consumer_that_says_more_is_given_it(more: dict[str, Any], first: bool) -> None:
-    world = make_world()
+def test_the_consumer_that_says_more_is_given_it(
+    world: World, more: dict[str, Any], first: bool
+) -> None:
     receive(world)
     if "partner" in more:
         more = {"partner": world.here}
@@ -245,10 +247,9 @@ def test_the_size_of_a_head_is_that_of_its_payloads() -> None:
 )
 @pytest.mark.parametrize("about", ["", "held", "off", "full", "later", "busy"])
 def test_a_delivery_is_due_for_one_kind_of_work(
-    kind: ConsumerKind, state: str, how: str, stops: set[str], about: str
+    world: World, kind: ConsumerKind, state: str, how: str, stops: set[str], about: str
 ) -> None:
     """A lease passes, and a message leaves, whatever keeps it from being run again."""
-    world = make_world()
     (message,) = receive(world)
     taker = consumer(kind)
     delivery = begun(message, taker, state, due=FUTURE if about == "later" else PAST)
@@ -342,8 +343,7 @@ def test_a_consumer_with_much_to_run_again_hides_no_other(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("about", ["", "held", "off", "other", "begun"])
-def test_messages_that_are_new_to_a_pull_consumer(about: str) -> None:
-    world = make_world()
+def test_messages_that_are_new_to_a_pull_consumer(world: World, about: str) -> None:
     (message,) = receive(world)
     taker, other = consumer(PULL), consumer(PULL, name="other", action="Cancel")
     change(about, world, taker)
@@ -354,8 +354,7 @@ def test_messages_that_are_new_to_a_pull_consumer(about: str) -> None:
 
 
 @pytest.mark.parametrize("about", ["", "held", "off", "other", "later", "processing"])
-def test_deliveries_that_a_pull_consumer_takes_again(about: str) -> None:
-    world = make_world()
+def test_deliveries_that_a_pull_consumer_takes_again(world: World, about: str) -> None:
     (message,) = receive(world)
     taker, other = consumer(PULL), consumer(PULL, name="other", action="Cancel")
     state = "processing" if about == "processing" else "failed"

@@ -34,7 +34,7 @@ from msh.models import (
 from msh.store.history import Actor
 from tests.delivery.desk import Desk, consumer, delivery_of, receive, state_of
 from tests.delivery.pruning import YEARS_AGO, age, numbers, old_world
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 from tests.sql import without_triggers
 
 pytestmark = pytest.mark.django_db
@@ -78,8 +78,7 @@ def test_a_long_run_shows_progress_beside_its_answer(
     assert "so far" not in said.out
 
 
-def test_young_or_open_rows_stay() -> None:
-    world = make_world()
+def test_young_or_open_rows_stay(world: World) -> None:
     receive(world, 3)
     world.submit()
     age()
@@ -96,9 +95,10 @@ def test_payloads_go_before_their_headers(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: bool) -> None:
+def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(
+    world: World, kept: bool
+) -> None:
     """Else the application would be given a message without them, and take it."""
-    world = make_world()
     consumer(ConsumerKind.HTTP)
     (message,) = receive(world)
     desk = Desk()
@@ -118,8 +118,7 @@ def test_a_rejected_message_is_run_again_only_while_its_payloads_are_kept(kept: 
         assert f"the payloads of {message.message_id} were removed by retention" in why
 
 
-def test_message_without_payloads_can_always_run_again() -> None:
-    world = make_world()
+def test_message_without_payloads_can_always_run_again(world: World) -> None:
     consumer(ConsumerKind.HTTP)
     submit.submit(world.agreement, "Orders", "Ping", [])
     world.settle()

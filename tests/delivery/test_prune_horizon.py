@@ -15,7 +15,7 @@ from partners.models import Agreement
 from partners.setup import SetupRefused, apply
 from tests.delivery.desk import Desk, receive
 from tests.delivery.pruning import DAY, age, old_world
-from tests.flows.world import make_world
+from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -66,8 +66,7 @@ def test_agreement_incident_is_opened_once_and_resolved(
     assert incident.resolved_at is not None
 
 
-def test_start_says_that_an_agreement_keeps_ids_longer(settings: Settings) -> None:
-    world = make_world()
+def test_start_says_that_an_agreement_keeps_ids_longer(world: World, settings: Settings) -> None:
     settings.MSH_KEEP_MESSAGES = 30
     Agreement.objects.filter(partner=world.here).update(**LONG)
     (found,) = run_checks(tags=["database"], databases=["default"])
@@ -89,8 +88,7 @@ def test_agreement_with_a_horizon_beyond_retention_is_refused(
     agreement.full_clean()
 
 
-def test_setup_refuses_such_an_agreement_with_the_same_words() -> None:
-    world = make_world()
+def test_setup_refuses_such_an_agreement_with_the_same_words(world: World) -> None:
     agreement = {"tpa_id": "tpa-1", "our_party": "111", "their_party": "222", **LONG}
     partner = {"name": world.there.name, "uri": world.there.uri, "agreements": [agreement]}
     with pytest.raises(SetupRefused, match="set MSH_KEEP_MESSAGES to 1020 or more"):

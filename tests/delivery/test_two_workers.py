@@ -1,7 +1,5 @@
 """Two sessions deliver at the same time: each message is given to its consumer by one of them."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -20,13 +18,6 @@ from tests.sessions import in_another_session, waits_for_us
 pytestmark = pytest.mark.django_db(transaction=True)
 
 IN_PROCESS, HTTP, PULL = ConsumerKind.IN_PROCESS, ConsumerKind.HTTP, ConsumerKind.PULL
-
-
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
 
 
 def let_another_worker_poll(message: InboundMessage) -> None:

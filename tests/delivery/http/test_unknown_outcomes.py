@@ -1,8 +1,6 @@
 """Consumers over HTTP: the history is written before and after, in the order of 004-02, so that
 an attempt whose worker died is known, and the resolver or an operator decides what became of it."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from msh.flows.delivery import consumer_http
@@ -21,13 +19,6 @@ pytestmark = pytest.mark.django_db
 HTTP = ConsumerKind.HTTP
 RESOLVER = "tests.delivery.application.resolve"
 LONG_AGO = "2026-01-01T00:00Z"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_application() -> Iterator[None]:
-    application.reset()
-    yield
-    application.reset()
 
 
 def crash_while_processing(**values: object) -> tuple[Desk, Delivery]:

@@ -35,6 +35,7 @@ from msh.store.sending.polling import Places
 from msh.transport.job import Job
 from partners.models import Agreement, Partner
 from partners.setup import apply
+from tests.peer.ebms2 import Outgoing
 
 from .byhand import PLENTY, TRANSMITTED, Carrying
 from .posting import Posting
@@ -105,6 +106,11 @@ class Sky(Posting):
             acknowledged=acknowledged,
             errors=errors,
         )
+
+    def from_partner(self, out: Outgoing, **fields: Any) -> Outgoing:
+        """As the partner sends it."""
+        parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
+        return out.but(**({"cpa_id": self.agreement.tpa_id} | parties | fields))
 
     def let_pass(self, seconds: float) -> None:
         """So much time passes: every time of the rows is so much earlier."""

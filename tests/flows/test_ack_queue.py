@@ -24,9 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def arrive(sky: Sky, *several: Outgoing) -> None:
     for one in several:
-        whole = one.but(
-            cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
-        )
+        whole = sky.from_partner(one)
         ebms2.receive(sky.partner, Incoming(whole.content_type, whole.body))
 
 

@@ -22,7 +22,7 @@ from tests.peer.ebms2 import (
 )
 
 from . import byhand
-from .flying import SILENT, Sky
+from .flying import SILENT, Sky, make_sky
 
 pytestmark = pytest.mark.django_db
 
@@ -35,20 +35,15 @@ FAULT = (
 )
 
 
-def of(sky: Sky, out: Outgoing) -> Outgoing:
-    parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
-    return out.but(cpa_id=sky.agreement.tpa_id, **parties)
-
-
 def post(sky: Sky, out: Outgoing) -> None:
     """The partner POSTs it to us."""
-    whole = of(sky, out)
+    whole = sky.from_partner(out)
     ebms2.receive(sky.partner, Incoming(whole.content_type, whole.body))
 
 
 def answer(sky: Sky, job: Job, out: Outgoing, status: int = 200) -> None:
     """The partner answers our POST with it, on the connection."""
-    whole = of(sky, out)
+    whole = sky.from_partner(out)
     end(sky, job, (whole.content_type, whole.body), status)
 
 

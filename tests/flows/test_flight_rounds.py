@@ -193,9 +193,7 @@ def test_a_message_in_an_answer_waits_for_its_link(
     sent = sky.submit()
     loop.round(EVERYTHING)
     (job,) = carrier_of(loop).take()
-    answer = message().but(
-        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
-    )
+    answer = sky.from_partner(message())
     loop.take(
         Finished(job, replace(TRANSMITTED, status=200, answer=(answer.content_type, answer.body)))
     )

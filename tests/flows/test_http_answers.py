@@ -41,10 +41,8 @@ def answered(sky: Sky, job: Job, answer: tuple[str, bytes], status: int = 200) -
     return ended.result
 
 
-def of(sky: Sky, out: Outgoing) -> tuple[str, bytes]:
-    whole = out.but(
-        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
-    )
+def of(sky: Sky, out: Outgoing, **fields: Any) -> tuple[str, bytes]:
+    whole = sky.from_partner(out, **fields)
     return whole.content_type, whole.body
 
 
@@ -88,17 +86,7 @@ def test_an_answer_about_something_else_is_noted_and_the_message_waits(
     parties = {"our_party": "us", "their_party": "them", "their_party_context": "urn:party"}
     sky.partner.agreements.create(dialect="ebms2", tpa_id="second", **parties)
     (job,) = sky.poll()
-    content_type, _ = of(sky, acknowledgment(sent.message_id))
-    out = acknowledgment(sent.message_id).but(
-        **{
-            "cpa_id": sky.agreement.tpa_id,
-            "from_party": "them",
-            "to_party": "us",
-            "party_type": "urn:party",
-            **fields,
-        }
-    )
-    answered(sky, job, (content_type, out.body))
+    answered(sky, job, of(sky, acknowledgment(sent.message_id), **fields))
     assert sky.state(sent) == "waiting"
     assert notes(sent)[0].startswith(note)
     assert sky.incidents() == (["answer_refused"] if "wrong" in note else [])

@@ -383,9 +383,7 @@ def test_every_error_of_a_list_is_noted_and_the_first_explains_the_failure(sky: 
 @pytest.mark.parametrize("kind", ["", "application/soap+xml; charset=utf-8", "text/plain"])
 def test_an_acknowledgment_of_unclear_type_is_read(sky: Sky, kind: str) -> None:
     message, job = sky.start()
-    signal = acknowledgment(message.message_id).but(
-        cpa_id=sky.agreement.tpa_id, from_party="them", to_party="us", party_type="urn:party"
-    )
+    signal = sky.from_partner(acknowledgment(message.message_id))
     sky.end(job, replace(TRANSMITTED, answer=(kind, signal.body)))
     assert sky.state(message) == "acknowledged"
 

@@ -15,7 +15,7 @@ from msh.models import History, OutboundMessage
 from msh.store.history import Actor
 from tests.peer import Peer, status
 from tests.peer.answers import Answer
-from tests.peer.ebms2 import Envelope, Outgoing, message_error, pong, status_response
+from tests.peer.ebms2 import Envelope, message_error, pong, status_response
 from tests.peer.recording import Received
 
 from .flying import Sky, make_sky
@@ -43,12 +43,9 @@ class Asked:
         sky.partner.save()
 
     def answers(self, make: Any, **fields: Any) -> None:
-        parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
-        about = {"cpa_id": self.sky.agreement.tpa_id, **parties, **fields}
-
         def answer(request: Received) -> Answer:
             asked = Envelope(request.body).text("eb:MessageData/eb:MessageId")
-            out: Outgoing = make(asked).but(**about)
+            out = self.sky.from_partner(make(asked), **fields)
             return status(200, body=out.body, headers={"Content-Type": out.content_type})
 
         self.peer.always(answer)

@@ -258,3 +258,17 @@ def test_links_to_wrong_fields_are_told_by_more_than_colour(console: Console) ->
     link = page.locator(".errornote .text-link").first
     expect(link).to_have_css("text-decoration-line", "underline")
     assert [one for one in violations("errors", page) if "link-in-text-block" in one] == []
+
+
+def test_filters_are_opened_without_a_mouse(console: Console) -> None:
+    page = console.open("Viewer", "msh/outboundmessage/")
+    filters = page.get_by_role("button", name="Filters", exact=True)
+    expect(filters).to_have_attribute("aria-expanded", "false")
+    press(page, filters)
+    expect(filters).to_have_attribute("aria-expanded", "true")
+    inside = "document.activeElement.closest('#changelist-filter') !== null"
+    page.wait_for_function(inside)
+    console.picture(page, "filters")
+    page.keyboard.press("Escape")
+    expect(filters).to_have_attribute("aria-expanded", "false")
+    expect(filters).to_be_focused()

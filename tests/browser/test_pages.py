@@ -1,18 +1,17 @@
 """Finding a message and what it holds, correcting it, and using one action on many rows."""
 
-import json
 from datetime import timedelta
 
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from msh.flows.operations.inspection.raw_message import payload_of
-from msh.models import BulkJob, Incident, OutboundMessage
+from msh.models import BulkJob, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
-from tests.browser.console import Console, user_with
+from tests.browser.console import Console
 from tests.browser.test_access import violations
-from tests.browser.test_actions import page_of, suspended, use
+from tests.browser.test_actions import page_of, suspended
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until
 
@@ -138,77 +137,6 @@ def test_a_job_that_ends_shows_its_results(console: Console) -> None:
 
     expect(page.get_by_role("cell", name="it is not suspended")).to_be_visible()
     expect(page.get_by_role("link", name="Cancel job")).to_have_count(0)
-
-
-def test_an_incident_is_taken_and_written_about(console: Console, pair: PairFactory) -> None:
-    partner = pair(timeout=1, retries=0)
-    partner.submit()
-    partner.wait_for_link(LaneState.SUSPENDED)
-    page = console.open("Operator", "msh/incident/?is=open")
-
-    row = page.get_by_role("row").filter(has_text=partner.partner.name)
-    row.get_by_role("link", name="No Acknowledgement after all retries").click()
-    use(page, "Assign to me", "The incident is assigned to you.")
-    use(page, "Add note", "Note added.", Reason="their certificate has expired")
-
-    expect(page.get_by_role("cell", name="their certificate has expired")).to_be_visible()
-    assert Incident.objects.get(partner=partner.partner).assigned_to == "operator"
-
-
-def test_an_incident_is_assigned_and_resolved(console: Console, pair: PairFactory) -> None:
-    now = timezone.now()
-    incident = Incident.objects.create(
-        partner=pair().partner, direction="in", kind="sequence_gap", opened_at=now, last_at=now
-    )
-    user_with("Supervisor")
-    page = page_of(console, "Operator", incident)
-
-    use(page, "Assign", "The incident is assigned to supervisor.", **{"Assign to": "supervisor"})
-    use(page, "Resolve", "The incident is resolved.")
-
-    expect(page.locator(".msh-action").filter(has_text="Resolve")).to_have_count(0)
-    incident.refresh_from_db()
-    assert (incident.assigned_to, incident.resolved_by) == ("supervisor", "operator")
-    assert incident.resolution == "agreed by telephone"
-
-
-def test_a_connection_is_tested_from_the_page_of_the_link(
-    console: Console, pair: PairFactory
-) -> None:
-    partner = pair()
-    page = page_of(console, "Operator", partner.link)
-
-    page.get_by_role("link", name="test connection").click()
-    page.get_by_role("button", name="Test connection").click()
-
-    expect(page.get_by_role("row").filter(has_text="TCP")).to_contain_text("ok")
-    assert partner.peer.received.normals() == []
-
-
-def test_an_import_is_a_diff_before_it_is_applied(console: Console, pair: PairFactory) -> None:
-    partner = pair(timeout=10)
-    agreement = {"tpa_id": partner.agreement.tpa_id, "timeout": 7}
-    document = {"partners": [{"name": partner.partner.name, "agreements": [agreement]}]}
-    page = console.open("Administrator", "partners/agreement/import/")
-
-    page.locator("input[type=file]").set_input_files(
-        {
-            "name": "partners.json",
-            "mimeType": "application/json",
-            "buffer": json.dumps(document).encode(),
-        }
-    )
-    page.get_by_role("button", name="Preview changes").click()
-    expect(page.get_by_label("Difference")).to_contain_text('"timeout": 7')
-    partner.agreement.refresh_from_db()
-    assert partner.agreement.timeout == 10
-    page.get_by_label("Reason").fill("they answer faster now")
-    page.get_by_role("button", name="Apply changes").click()
-
-    page.wait_for_url("**/partners/agreement/")
-    expect(page.get_by_text("updated (timeout)")).to_be_visible()
-    partner.agreement.refresh_from_db()
-    assert partner.agreement.timeout == 7
 
 
 def test_the_horizon_follows_what_is_typed(console: Console, pair: PairFactory) -> None:

@@ -174,11 +174,14 @@ def test_a_link_says_when_the_application_last_fetched(world: World, operator: C
     assert silent not in page_of(operator, link)
 
 
-def test_list_says_what_stands_still_and_since_when(operator: Client) -> None:
+def test_list_says_what_stands_still_and_since_when(world: World, operator: Client) -> None:
     """F2 of the review of the console: the backlog was a bare number."""
+    open_links(world.there)
     doubtful = standing_deliveries("in_doubt", 2)
     partner = Partner.objects.filter(inbound_link=doubtful.message.link)
     where = url(InboundLink, "changelist")
+    first, *_ = operator.get(where).context["cl"].result_list
+    assert first == doubtful.message.link, "what has a backlog comes first"
 
     def row() -> str:
         page = operator.get(where).content.decode()

@@ -250,6 +250,7 @@ def test_our_credential_is_stored_and_never_shown(admin_client: Client, partner:
         ({"outgoing_kind": "bearer"}, "A token consists of printable"),
         ({"outgoing_kind": "basic", "secret": "password"}, "Enter user:password"),
         ({"uri": "acme"}, "is not a URI"),
+        ({"name": "上海"}, "Letters a-z, digits, - and _ only"),
         ({"allowed_networks": "10.0.0.0/40"}, "Enter networks such as"),
         ({"agreements": [AGREEMENT | {"timeout": 0}]}, "Must be 1 or more."),
         ({"agreements": [AGREEMENT, AGREEMENT]}, "duplicate data for tpa_id"),

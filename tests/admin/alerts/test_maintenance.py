@@ -149,11 +149,6 @@ def test_times_are_entered_in_24_hours(operator: Client, world: World) -> None:
     assert not MaintenanceWindow.objects.exists()
 
 
-def test_viewers_see_windows_and_plan_none(viewer: Client, world: World) -> None:
-    assert viewer.get(address("plan_maintenance", world.link)).status_code == 403
-    assert viewer.get(url(MaintenanceWindow, "changelist")).status_code == 200
-
-
 def test_maintenance_of_several_partners_is_planned_on_the_list(
     operator: Client, viewer: Client, world: World
 ) -> None:

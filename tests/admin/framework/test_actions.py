@@ -1,5 +1,5 @@
-"""What holds for every action of every page: GET changes nothing, and only a POST with the CSRF
-token of a user who has all permissions acts."""
+"""What holds for every action of every page: it is offered to those who may use it, GET changes
+nothing, and only a POST with the CSRF token of a user who has all permissions acts."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -26,7 +26,7 @@ from msh.models import (
 )
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links
-from tests.admin.conftest import client_of, suspended_world
+from tests.admin.conftest import client_of, page_of, path_of, suspended_world
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import make_world
 
@@ -110,6 +110,32 @@ def test_get_changes_nothing(administrator: Client) -> None:
     answers = {name: administrator.get(where).status_code for name, _, where in addresses()}
 
     assert {name: status for name, status in answers.items() if status != 200} == {}
+    assert everything() == before
+
+
+def offered_to(client: Client) -> set[str]:
+    """The actions to whose dialogs the pages of their rows lead."""
+    found = set()
+    for model, action in ACTIONS:
+        row = model._default_manager.latest("pk")
+        if path_of(row, action.name) in page_of(client, row):
+            found.add(f"{model.__name__} {action.name}")
+    return found
+
+
+def test_no_action_is_offered_to_who_may_only_look(administrator: Client, viewer: Client) -> None:
+    assert len(offered_to(administrator)) > 15
+    assert offered_to(viewer) == set()
+
+
+def test_a_stranger_is_sent_to_the_log_in(client: Client) -> None:
+    before = everything()
+
+    answers = {name: client.post(where, FILLED_IN) for name, _, where in addresses()}
+
+    elsewhere = {name: one.headers.get("Location", "") for name, one in answers.items()}
+    login = reverse("admin:login")
+    assert {name: to for name, to in elsewhere.items() if not to.startswith(login)} == {}
     assert everything() == before
 
 

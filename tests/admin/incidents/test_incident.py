@@ -1,7 +1,5 @@
 """The list and the page of incidents."""
 
-from typing import Any
-
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -28,11 +26,6 @@ def test_open_incidents_come_first(administrator: Client) -> None:
     assert listed() == [first.there, second.there]
     assert listed(**{"is": "open"}) == [first.there]
     assert listed(**{"is": "resolved"}) == [second.there]
-
-
-def resolve(client: Client, incident: Incident, reason: str = "they resent it") -> Any:
-    address = reverse("admin:msh_incident_resolve", args=[incident.pk])
-    return client.post(address, {"reason": reason})
 
 
 def test_an_open_incident_names_the_message_of_its_last_detail() -> None:

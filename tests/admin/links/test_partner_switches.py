@@ -13,12 +13,9 @@ from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch, open_links
 from tests.admin.conftest import (
     address,
-    client_of,
     messages_of,
-    submit,
     suspended_world,
     use,
-    waiting_world,
 )
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
@@ -101,13 +98,3 @@ def test_switch_offers_only_the_other_position(
     assert address(off, row) in page
     assert address(on, row) not in page
     assert f"{now} already" in supervisor.get(address(on, row)).content.decode()
-
-
-def test_switch_needs_permission() -> None:
-    world = waiting_world()
-    viewer = client_of("vera", "view_outboundlink")
-
-    response = submit(viewer, address("refuse_submissions", world.link))
-
-    world.there.refresh_from_db()
-    assert (response.status_code, world.there.accepts) == (403, True)

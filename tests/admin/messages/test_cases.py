@@ -11,7 +11,7 @@ from msh.models import Incident, OutboundLink, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
-from tests.admin.conftest import messages_of, url, use, waiting_world
+from tests.admin.conftest import url, use
 from tests.admin.messages.test_submit_again import copy_of, failed
 from tests.flows.flying import Sky, make_sky
 from tests.flows.world import World
@@ -99,22 +99,6 @@ def test_held_message_says_that_a_copy_is_still_under_way(sky: Sky, supervisor: 
     assert "still under way" not in explanation_of(message.pk)
     sky.answer(message)
     assert sky.state(message) == "acknowledged"
-
-
-def test_copy_that_was_answered_is_not_called_unsent(supervisor: Client) -> None:
-    world = waiting_world()
-    message = OutboundMessage.objects.get()
-    message.attempts.update(outcome="failed", status=503, detail="503 Service Unavailable: busy")
-    timeline = supervisor.get(url(OutboundMessage, "change", message.pk)).context["tables"][0]
-    (copy,) = [row[1] for row in timeline.rows if str(row[1]).startswith("Copy")]
-    assert copy == "Copy 1 answered with an error"
-    assert world.link.state == "waiting"
-
-
-def test_submitting_again_says_so_in_words(supervisor: Client) -> None:
-    message = failed(make_sky())
-    said = messages_of(use(supervisor, "submit_again", message))
-    assert said.startswith(f"Message {message} was submitted again as ")
 
 
 # --- cancelling what has ended: no verdict is recommended that is refused then --------------------

@@ -156,12 +156,6 @@ def test_a_message_of_the_draft_has_none_of_these_actions(supervisor: Client) ->
     assert "it is sent in the order of its link: use the actions of the link." in page
 
 
-def test_a_viewer_is_offered_none(viewer: Client, sky: Sky) -> None:
-    message = sky.submit()
-    assert offered(viewer, message) == []
-    assert viewer.get(address("suspend", message)).status_code == 403
-
-
 def test_page_shows_attempts_next_copy_and_roles(viewer: Client) -> None:
     sky = make_sky(our_role="urn:Us", their_role="urn:Them", service_type="urn:t", time_to_live=900)
     first, second, third = [sky.submit() for _ in range(3)]

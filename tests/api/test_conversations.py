@@ -158,26 +158,6 @@ def test_an_action_sent_twice_is_done_once(
     assert hole.next_number == 3
 
 
-ACTIONS = [
-    ("out", "restart-conversation", OUT),
-    ("out", "start-order", OUT),
-    ("in", "extend-wait", IN),
-    ("in", "skip-missing", IN),
-    ("in", "drop-held", IN),
-    ("in", "start-order", IN),
-]
-
-
-@pytest.mark.parametrize(("direction", "name", "needs"), ACTIONS)
-@pytest.mark.parametrize("lacks", [0, 1])
-def test_an_action_needs_the_permissions_of_the_console(
-    token: Tokens, direction: str, name: str, needs: tuple[str, str], lacks: int
-) -> None:
-    may = tuple(one for one in (*OUT, *IN) if one != needs[lacks])
-    answer = act(token("operate", may=may), f"{direction}/1/{name}", last=1)
-    assert_problem(answer, 403, f"msh.{needs[lacks]}")
-
-
 def test_lists_need_permission(token: Tokens) -> None:
     for direction, permission in (("out", OUT[0]), ("in", IN[0])):
         answer = token("operate").get(f"conversations/{direction}")

@@ -69,13 +69,8 @@ def test_refusal_is_taken_back(operator: Application) -> None:
     assert_problem(again, 409, "No refusal of a message late@clinic of partner clinic is kept")
 
 
-def test_refusal_is_taken_back_by_those_who_may(token: Tokens) -> None:
-    refusal = kept_refusal()
-    where = f"refusals/{refusal.pk}/take-back"
+def test_refusals_are_listed_for_those_who_may(token: Tokens) -> None:
     assert_problem(token("operate").get("refusals"), 403, "view_signal")
-    other = token("operate", may=("view_signal", "expect_inboundlink"))
-    assert_problem(other.post(where, REASON), 403, "take_back_refusal_signal")
-    assert Signal.objects.get().content_digest is not None
 
 
 def test_what_is_no_refusal_cannot_be_taken_back(operator: Application) -> None:

@@ -1,12 +1,9 @@
 """A message that comes in has no foreign keys, nor has a signal: agreement and link stay."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable
 
-import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError
 
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.receiving.receive import receive, receive_fast_path
@@ -18,13 +15,13 @@ from msh.store.receiving.messages import queue_error
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
 from partners.models import Partner
-from tests.api.test_bulk_at_once import another, waits_for_a_lock
 from tests.flows.world import World, make_world
-from tests.waiting import wait_until
+from tests.sessions import meet
+from tests.sql import execute
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PARENTS = ("partners_agreement", "msh_inboundlink")
+PARENTS = pytest.mark.parametrize("table", ["partners_agreement", "msh_inboundlink"])
 
 
 def as_remembered(partner: Partner, job: Job) -> None:
@@ -65,89 +62,59 @@ def job(world: World) -> Job:
     return job
 
 
-@pytest.fixture
-def thread() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as thread:
-        yield thread
-
-
 def remove_received() -> None:
-    with connection.cursor() as cursor:
-        for table in ("msh_inboundpayload", "msh_inboundmessage", "msh_signal"):
-            cursor.execute(f"DELETE FROM {table}")
+    for table in ("msh_inboundpayload", "msh_inboundmessage", "msh_signal"):
+        execute(f"DELETE FROM {table}")
 
 
-def remove(other: "psycopg.Connection[Any]", table: str, partner: Partner) -> None:
-    statement = b"DELETE FROM " + table.encode() + b" WHERE partner_id = %s"
-    other.execute(statement, [partner.pk])
-
-
-def closing(take: Take, partner: Partner, job: Job) -> None:
-    """What a thread of a test does: it leaves no connection."""
-    try:
-        take(partner, job)
-    finally:
-        connection.close()
+def remove(table: str, partner: Partner) -> None:
+    execute(f"DELETE FROM {table} WHERE partner_id = %s", partner.pk)
 
 
 @HOW
-@pytest.mark.parametrize("table", PARENTS)
+@PARENTS
 def test_parent_of_a_message_cannot_be_deleted(
     partner: Partner, job: Job, take: Take, table: str
 ) -> None:
     take(partner, job)
     Signal.objects.all().delete()
-    with another() as other, pytest.raises(psycopg.errors.ForeignKeyViolation, match=table):
-        remove(other, table, partner)
+    with pytest.raises(IntegrityError, match=table):
+        remove(table, partner)
 
 
 def test_link_of_a_signal_cannot_be_deleted(partner: Partner, job: Job) -> None:
     locked(partner, job)
     InboundMessage.objects.all().delete()
-    with another() as other, pytest.raises(psycopg.errors.ForeignKeyViolation, match="signals"):
-        remove(other, "msh_inboundlink", partner)
+    with pytest.raises(IntegrityError, match="signals"):
+        remove("msh_inboundlink", partner)
 
 
 @HOW
-@pytest.mark.parametrize("table", PARENTS)
+@PARENTS
 def test_deletion_waits_for_a_message_that_is_stored(
-    partner: Partner, job: Job, thread: ThreadPoolExecutor, take: Take, table: str
+    partner: Partner, job: Job, take: Take, table: str
 ) -> None:
-    with another() as other:
-        with transaction.atomic():
-            take(partner, job)
-            deletion = thread.submit(remove, other, table, partner)
-            wait_until(waits_for_a_lock, what="the deletion, for the message")
-        with pytest.raises(psycopg.errors.ForeignKeyViolation):
-            deletion.result()
+    with pytest.raises(IntegrityError, match=table):
+        meet(lambda: take(partner, job), lambda: remove(table, partner))
 
 
 @HOW
-@pytest.mark.parametrize("table", PARENTS)
+@PARENTS
 def test_message_waits_for_a_deletion_and_is_not_left_without_a_parent(
-    world: World, partner: Partner, job: Job, thread: ThreadPoolExecutor, take: Take, table: str
+    world: World, partner: Partner, job: Job, take: Take, table: str
 ) -> None:
-    with another() as other:
-        remove(other, table, partner)
-        taking = thread.submit(closing, take, partner, job)
-        wait_until(waits_for_a_lock, what="the message, for the deletion")
-        other.commit()
-    taking.result()
+    meet(lambda: remove(table, partner), lambda: take(partner, job))
     assert not InboundMessage.objects.exists()
     refusal = Signal.objects.get()
     assert refusal.kind == "Error"
     assert refusal.link == InboundLink.objects.get(partner=world.here)
 
 
-def test_deletion_of_a_link_waits_for_an_error(
-    partner: Partner, thread: ThreadPoolExecutor
-) -> None:
+def test_deletion_of_a_link_waits_for_an_error(partner: Partner) -> None:
     error = do.QueueError(ErrorCode.VALUE_NOT_RECOGNIZED, Field.TPA_ID, "what")
     about = PartialHeader(message_id="m1")
-    with another() as other:
-        with transaction.atomic():
-            queue_error(partner.pk, error, about, None)
-            deletion = thread.submit(remove, other, "msh_inboundlink", partner)
-            wait_until(waits_for_a_lock, what="the deletion, for the Error Message")
-        with pytest.raises(psycopg.errors.ForeignKeyViolation):
-            deletion.result()
+    with pytest.raises(IntegrityError, match="signals"):
+        meet(
+            lambda: queue_error(partner.pk, error, about, None),
+            lambda: remove("msh_inboundlink", partner),
+        )

@@ -1,11 +1,9 @@
 """Messages and signals have no foreign keys; here most are stored without a lock on the link."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
-import psycopg
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from msh.flows.receiving import ebms2 as receiving
 from msh.flows.receiving.incoming import Incoming
@@ -14,11 +12,10 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.senders import find_sender
 from msh.wire.ebms2.envelope import parse
 from partners.models import Agreement, Partner
-from tests.api.test_bulk_at_once import another, waits_for_a_lock
 from tests.endpoint.ebms2 import Send
 from tests.peer.ebms2 import message, ping
+from tests.sessions import meet
 from tests.store.test_parents_of_received import PARENTS, remove, remove_received
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,37 +41,22 @@ def partner(send: Send, ebms2: Partner) -> Partner:
     return partner
 
 
-@pytest.fixture
-def thread() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as thread:
-        yield thread
-
-
-@pytest.mark.parametrize("table", PARENTS)
+@PARENTS
 @pytest.mark.parametrize("take", [remembered, locked])
 def test_deletion_waits_for_a_message_that_is_stored(
-    partner: Partner, thread: ThreadPoolExecutor, take: Callable[[Partner], None], table: str
+    partner: Partner, take: Callable[[Partner], None], table: str
 ) -> None:
-    with another() as other:
-        with transaction.atomic():
-            take(partner)
-            deletion = thread.submit(remove, other, table, partner)
-            wait_until(waits_for_a_lock, what="the deletion, for the message")
-        with pytest.raises(psycopg.errors.ForeignKeyViolation, match=f"{table} .* has messages"):
-            deletion.result()
+    with pytest.raises(IntegrityError, match=f"{table} .* has messages"):
+        meet(lambda: take(partner), lambda: remove(table, partner))
 
 
-def test_deletion_of_a_link_waits_for_an_answer(
-    partner: Partner, thread: ThreadPoolExecutor
-) -> None:
+def test_deletion_of_a_link_waits_for_an_answer(partner: Partner) -> None:
     out = ping()
-    with another() as other:
-        with transaction.atomic():
-            receiving.receive(partner, Incoming(out.content_type, out.body))
-            deletion = thread.submit(remove, other, "msh_inboundlink", partner)
-            wait_until(waits_for_a_lock, what="the deletion, for the Pong")
-        with pytest.raises(psycopg.errors.ForeignKeyViolation, match="has signals"):
-            deletion.result()
+    with pytest.raises(IntegrityError, match="has signals"):
+        meet(
+            lambda: receiving.receive(partner, Incoming(out.content_type, out.body)),
+            lambda: remove("msh_inboundlink", partner),
+        )
 
 
 def test_message_is_not_stored_under_an_agreement_that_was_deleted_meanwhile(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from msh.models import InboundMessage, Incident, Signal
+from msh.models import InboundMessage, Signal
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send, answers, assert_refused, let_answers_leave
 from tests.peer.ebms2 import (
@@ -30,41 +30,6 @@ def test_duplicate_gets_the_first_answer_again(send: Send, eliminates: bool) -> 
     assert InboundMessage.objects.get().duplicates == 4
 
 
-@pytest.mark.requirement("EB-101")
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"action": "Cancel"},
-        {"conversation_id": "other"},
-        {"payloads": (("order@peer", "a/b", b""),)},
-    ],
-)
-def test_known_id_with_other_content_is_no_duplicate(send: Send, change: dict[str, Any]) -> None:
-    out = message()
-    send(out)
-
-    response = send(out.but(**change))
-
-    assert response.status == 204
-    ack, error = answers(out)
-    assert ack.action == "Acknowledgment"
-    assert [(code, place.rpartition("/")[2]) for code, place in error.errors] == [
-        ("Inconsistent", "eb:MessageId")
-    ]
-    assert InboundMessage.objects.get().duplicates == 0
-    assert Incident.objects.get().kind == "message_id_reused"
-
-
-@pytest.mark.requirement("EB-101")
-def test_timestamp_does_not_make_it_other_content(send: Send) -> None:
-    out = message()
-    send(out)
-    let_answers_leave()
-    send(out.but(timestamp="2026-11-22T12:30:00Z", extra="<x:y xmlns:x='urn:x'/>"))
-
-    assert Signal.objects.get().pending == 1
-
-
 @pytest.mark.requirement("EB-040", "EB-112", "EB-114")
 def test_time_to_live_is_asked_of_a_new_message_only(send: Send) -> None:
     late = message(time_to_live="2020-01-01T00:00:00Z")
@@ -80,11 +45,11 @@ def test_time_to_live_is_asked_of_a_new_message_only(send: Send) -> None:
 @pytest.mark.requirement("EB-110", "EB-112")
 def test_refused_message_gets_the_first_error_again(send: Send) -> None:
     out = message(time_to_live="2020-01-01T00:00:00Z")
-    send(out)
+    said = send(out).error
     first = Signal.objects.get()
     let_answers_leave()
 
-    send(out)
+    assert send(out).error == said != ""
 
     again = Signal.objects.get()
     assert (again.pending, again.body) == (1, first.body)

@@ -16,7 +16,6 @@ from tests.peer.ebms2 import (
     message,
     message_error,
 )
-from tests.peer.sending import Request
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,13 +52,6 @@ def test_message_is_stored_with_the_acknowledgment_that_is_pending(send: Send) -
 @pytest.mark.parametrize("action", ["ebXML", '"ebxml"', '"urn:nhs:names:services:x/Y"', '""', ""])
 def test_any_soap_action_is_taken(send: Send, action: str) -> None:
     assert (send(message(), SOAPAction=action).status, Signal.objects.count()) == (204, 1)
-
-
-@pytest.mark.requirement("EB-152")
-def test_soap_action_may_be_absent(send: Send, web: str) -> None:
-    out = message()
-    shown = {"Content-Type": out.content_type, "Authorization": "Bearer ebms2"}
-    assert Request(web, headers=shown, body=out.body).send().status == 204
 
 
 @pytest.mark.requirement("EB-094")

@@ -15,14 +15,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WHY = ("--reason", "the agreement was wrong")
 
 
-@pytest.mark.requirement("EB-112")
-def test_repeated_refusal_says_why_again(send: Send) -> None:
-    out = message(time_to_live="2020-01-01T00:00:00Z")
-    first = send(out)
-    assert first.error
-    assert send(out).error == first.error
-
-
 @pytest.mark.requirement("EB-101", "EB-112")
 def test_same_bytes_are_accepted_once_after_the_refusal_is_taken_back(
     send: Send, ebms2: Partner, capsys: pytest.CaptureFixture[str]

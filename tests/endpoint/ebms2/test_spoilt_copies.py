@@ -199,6 +199,9 @@ def test_copy_in_another_dress_gets_the_first_answer(
 @pytest.mark.parametrize(
     "change",
     [
+        lambda out: out.but(action="Cancel"),
+        lambda out: out.but(conversation_id="other"),
+        lambda out: out.but(payloads=(("order@peer", "a/b", b""),)),
         lambda out: out.but(ref_to_message_id="m-of-before"),
         lambda out: out.but(service="urn:example:invoices"),
         lambda out: out.but(service_type="urn:example:types"),
@@ -222,8 +225,12 @@ def test_what_identifies_makes_it_another_message(
 
     send(change(out))
 
-    _, error = answers(out)
-    assert [code for code, _ in error.errors] == ["Inconsistent"]
+    ack, error = answers(out)
+    assert ack.action == "Acknowledgment"
+    assert [(code, place.rpartition("/")[2]) for code, place in error.errors] == [
+        ("Inconsistent", "eb:MessageId")
+    ]
+    assert InboundMessage.objects.get().duplicates == 0
     assert Incident.objects.get().kind == "message_id_reused"
 
 

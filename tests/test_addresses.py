@@ -14,38 +14,12 @@ from msh.alerts.models import AlertRecipient
 from msh.models import Consumer, callables
 from msh.models.consumer import check_callable, check_url
 from msh.protocol.attempt import AttemptOutcome
-from msh.protocol.uri import is_link_local
 from msh.transport import once, way, webhook
 from msh.transport.enquiry import EnquiryFailed, ask
 from msh.transport.job import Job
 from partners.models import Partner
 
 METADATA = "169.254.169.254"
-LINK_LOCAL = [
-    METADATA,
-    "169.254.0.1",
-    "fe80::1",
-    "[fe80::1]",
-    "FE80::1",
-    "febf::1",
-    "fe80::1%eth0",
-    "::ffff:169.254.169.254",
-    "::ffff:a9fe:a9fe",
-    "64:ff9b::a9fe:a9fe",
-    "2002:a9fe:a9fe::1",
-]
-
-
-@pytest.mark.parametrize("address", LINK_LOCAL)
-def test_link_local_addresses_are_known_in_every_form(address: str) -> None:
-    assert is_link_local(address)
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "10.0.0.1", "169.253.1.1", "::1", "fec0::1", "2001:db8::1", "a.b", ""]
-)
-def test_others_are_none(address: str) -> None:
-    assert not is_link_local(address)
 
 
 @pytest.mark.parametrize(

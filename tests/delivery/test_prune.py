@@ -11,7 +11,6 @@ from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import DatabaseError, transaction
 from django.utils import timezone
-from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
 from msh.flows.operations.change_delivery import decide
@@ -78,14 +77,6 @@ def test_a_long_run_shows_progress_beside_its_answer(
     assert "so far" not in said.out
 
 
-def test_young_or_open_rows_stay(world: World) -> None:
-    receive(world, 3)
-    world.submit()
-    age()
-    prune_all()
-    assert numbers() == ([3, None], [1, 2, 3]), "no consumer took the inbound ones"
-
-
 def test_payloads_go_before_their_headers(settings: Settings) -> None:
     old_world()
     settings.MSH_KEEP_MESSAGES = 2000
@@ -144,18 +135,6 @@ def test_pending_event_keeps_its_message_if_there_is_a_handler(
     assert numbers()[0] == [4]
 
 
-def test_ids_before_a_reset_stay_until_their_numbers_have_passed() -> None:
-    """Else a late copy of one of them would be new again (D39)."""
-    old_world()
-    link = InboundLink.objects.get(last_number=4)
-    InboundLink.objects.filter(pk=link.pk).update(epoch=2, last_number=3, highest_number=4)
-    prune_all()
-    assert numbers()[1] == [1, 2, 3, 4]
-    InboundLink.objects.filter(pk=link.pk).update(last_number=5)
-    prune_all()
-    assert numbers()[1] == [1, 4]
-
-
 def test_the_history_goes_after_its_message() -> None:
     world, other = old_world(), make_world()
     kept, gone = InboundMessage.objects.filter(sequence_number__in=(1, 2)).order_by("pk")
@@ -177,11 +156,6 @@ def test_the_history_goes_after_its_message() -> None:
     assert removed["history"] == 3
     left = History.objects.get(event="Note")
     assert (left.partner, left.message_id) == (world.here, kept.message_id)
-
-
-def test_beat_prunes_daily() -> None:
-    task = PeriodicTask.objects.get(name="prune")
-    assert (task.task, task.enabled) == ("msh.tasks.prune", True)
 
 
 def change_settings(days_ago: int) -> None:

@@ -23,7 +23,6 @@ from msh.models import (
     OutboundLink,
     OutboundMessage,
     OutboundPayload,
-    PartyEvent,
     Signal,
 )
 from msh.store.operations import retention
@@ -176,14 +175,6 @@ def test_the_last_message_before_a_reset_goes_when_there_is_one_after_it() -> No
     age()
     prune_all()
     assert numbers()[0] == [1]
-
-
-def test_pending_event_keeps_its_own_message(settings: Settings) -> None:
-    settings.MSH_FROM_PARTY_HANDLER = "http://127.0.0.1:9/events"
-    old_world()
-    PartyEvent.objects.exclude(message=outbound().get()).update(delivered_at=YEARS_AGO)
-    prune_all()
-    assert numbers()[0] == [2, 4]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from msh.models import (
     InboundMessage,
     Incident,
     OutboundMessage,
-    PartyEvent,
     Signal,
 )
 from msh.protocol.message import Payload
@@ -27,7 +26,6 @@ from tests.peer.ebms2 import (
     Envelope,
     Outgoing,
     acknowledgment,
-    acknowledgment_block,
     message,
     message_error,
     ping,
@@ -281,17 +279,6 @@ def test_acknowledgment_that_is_refused_calls_an_operator(partner: Ebms2Partner)
     assert (state_of(sent), incident.count) == ("acknowledged", 1)
 
 
-@pytest.mark.requirement("EB-058")
-def test_error_of_the_partner_ends_the_message(partner: Ebms2Partner) -> None:
-    sent, _ = first_copy(partner)
-
-    partner.send(message_error(sent.message_id, cpa_id=partner.agreement.tpa_id))
-
-    assert state_of(sent) == "failed"
-    kinds = PartyEvent.objects.filter(message=sent).values_list("kind", flat=True)
-    assert list(kinds) == ["failed"]
-
-
 @pytest.mark.requirement("EB-061")
 @pytest.mark.parametrize(
     "broken",
@@ -314,38 +301,3 @@ def test_error_that_cannot_be_read_fails_nothing(
     history = History.objects.filter(partner_id=partner.agreement.partner_id)
     noted = history.filter(event__startswith="MessageError")
     assert noted.get().detail
-
-
-@pytest.mark.requirement("EB-060")
-def test_error_beside_an_acknowledgment_wins(partner: Ebms2Partner) -> None:
-    sent, _ = first_copy(partner)
-    error = message_error(sent.message_id, cpa_id=partner.agreement.tpa_id)
-
-    partner.send(error.but(extra=error.extra + acknowledgment_block(sent.message_id)))
-
-    assert state_of(sent) == "failed"
-
-
-@pytest.mark.requirement("EB-086", "EB-104")
-def test_acknowledgment_of_another_partner_counts_for_nothing(
-    partner: Ebms2Partner, msh: Machine
-) -> None:
-    sent, _ = first_copy(partner)
-    with Peer(msh.url) as peer:
-        other = Ebms2Partner(msh, peer)
-        other.send(acknowledgment(sent.message_id, cpa_id=other.agreement.tpa_id))
-
-    assert state_of(sent) == "flying"
-
-
-@pytest.mark.requirement("EB-088")
-def test_message_with_an_acknowledgment_completes_ours_and_is_taken(
-    partner: Ebms2Partner,
-) -> None:
-    sent, _ = first_copy(partner)
-    out = partner.message(extra=acknowledgment_block(sent.message_id))
-
-    partner.send(out.but(ref_to_message_id=sent.message_id))
-
-    assert state_of(sent) == "acknowledged"
-    assert InboundMessage.objects.filter(message_id=out.message_id).exists()

@@ -141,15 +141,11 @@ def test_host_of(text: str, host: str) -> None:
 @pytest.mark.parametrize(
     ("host", "link_local"),
     [
-        ("169.254.169.254", True),
-        ("[fe80::1]", True),
-        ("::ffff:169.254.169.254", True),
-        ("64:ff9b::a9fe:a9fe", True),
-        ("2002:a9fe:a9fe::1", True),
-        ("64:ff9b::a00:1", False),
-        ("10.0.0.1", False),
-        ("2001:db8::1", False),
-        ("host.example", False),
+        *((one, True) for one in ("169.254.169.254", "169.254.0.1", "[fe80::1]", "febf::1")),
+        *((one, True) for one in ("FE80::1", "fe80::1%eth0", "::ffff:169.254.169.254")),
+        *((one, True) for one in ("::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1")),
+        *((one, False) for one in ("127.0.0.1", "10.0.0.1", "169.253.1.1", "::1", "fec0::1")),
+        *((one, False) for one in ("64:ff9b::a00:1", "2001:db8::1", "host.example", "a.b", "")),
     ],
 )
 def test_link_local_addresses_in_any_form(host: str, link_local: bool) -> None:

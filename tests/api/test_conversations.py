@@ -4,10 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import override_settings
 from django.utils import timezone
 
-from msh.models import ActRequest, History, InboundConversation, OutboundConversation
+from msh.models import History, InboundConversation, OutboundConversation
 from msh.protocol.flight import serial
 from partners.models import Agreement, Partner
 from tests.api.application import Answer, Application
@@ -173,16 +172,3 @@ def test_what_cannot_be(agreement: Agreement, operator: Application) -> None:
     assert_problem(act(operator, f"in/{row.pk}/extend-wait", last=1), 422, "last")
     assert_problem(act(operator, f"in/{row.pk}/extend-wait", reason=""), 422, "reason")
     assert_problem(operator.get("conversations/in", partner="x"), 400, "conversation_id")
-
-
-@override_settings(MSH_SECOND_PERSON={"reset", "expect"})
-def test_a_second_person_confirms(agreement: Agreement, sky: Sky, operator: Application) -> None:
-    hole, row = waiting(agreement, 0, 2), ended(sky, "talk")
-    for path in (f"in/{hole.pk}/skip-missing", f"out/{row.pk}/restart-conversation"):
-        answer = act(operator, path, alone="   ")
-        assert answer.status == 202, "blank is no reason to go ahead alone"
-        assert ActRequest.objects.filter(pk=answer.json["request"]).exists()
-    hole.refresh_from_db()
-    row.refresh_from_db()
-    assert (hole.next_number, row.next_number) == (1, 1)
-    assert act(operator, f"in/{hole.pk}/extend-wait").status == 200

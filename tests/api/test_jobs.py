@@ -6,12 +6,10 @@ from uuid import uuid4
 import pytest
 import time_machine
 from django.utils import timezone
-from pytest_django import Settings
 
 from msh.flows.operations import maintenance
 from msh.flows.operations.many import bulk_jobs
 from msh.models import (
-    ActRequest,
     BulkJob,
     Delivery,
     MaintenanceWindow,
@@ -118,19 +116,6 @@ def test_a_confirmation_is_a_uuid_and_nothing_else(token: Tokens, confirmation: 
     assert_problem(operator.post(f"links/{world.link.pk}/cancel-queue", body), 422)
 
     assert not BulkJob.objects.exists()
-
-
-def test_a_second_person_confirms_before_a_queue_is_cancelled(
-    token: Tokens, settings: Settings
-) -> None:
-    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
-    world = suspended_world(queued=2)
-    operator = token("operate", may=QUEUE)
-    asked = operator.post(f"links/{world.link.pk}/cancel-queue", WHY)
-    assert (asked.status, asked.json["request"]) == (202, ActRequest.objects.get().pk)
-    assert not BulkJob.objects.exists()
-    alone = {**WHY, "alone": "nobody answers"}
-    assert_problem(operator.post(f"links/{world.link.pk}/cancel-queue", alone), 409)
 
 
 def test_an_empty_queue_begins_no_job(token: Tokens) -> None:

@@ -261,15 +261,3 @@ def test_only_post_carries_a_message(pair: PairFactory, method: str) -> None:
     response = partner.peer.send(normal(sequence_number=1), method=method)
     assert (response.status, response.body) == (405, b"")
     assert last_number(partner) is None
-
-
-@pytest.mark.requirement("000-087")
-def test_both_roles_at_once(pair: PairFactory) -> None:
-    """The same MSH sends to a partner and receives from it; the numbers are independent."""
-    partner = pair(acknowledges=True, timeout=30)
-    sent = [partner.submit() for _ in range(3)]
-    for number in (1, 2):
-        take(partner, normal(sequence_number=number))
-    for message in sent:
-        partner.wait_for_state(message)
-    assert (partner.link.next_number, last_number(partner)) == (4, 2)

@@ -7,8 +7,6 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from msh.models import OutboundMessage
-from msh.protocol.events import SequenceReset
-from msh.store.sending.links import OutboundLinks
 from tests.exchange.machine import Machine
 from tests.exchange.pair import WAITS, Pair, PairFactory
 from tests.waiting import wait_until
@@ -78,20 +76,6 @@ def test_numbers_belong_to_the_pair(pair: PairFactory) -> None:
     second.sequence_number = 1
     with pytest.raises(IntegrityError, match="outbound_number_once"):
         second.save(update_fields=["sequence_number"])
-
-
-@pytest.mark.requirement("000-047")
-def test_first_number_after_a_reset_is_one(pair: PairFactory) -> None:
-    partner = pair(acknowledges=True)
-    for message in [partner.submit(), partner.submit()]:
-        partner.wait_for_state(message)
-    with transaction.atomic():
-        lanes = OutboundLinks.lock([partner.partner.pk])
-        lanes.step(partner.partner.pk, SequenceReset())
-        lanes.write()
-    for message in [partner.submit(), partner.submit()]:
-        partner.wait_for_state(message)
-    assert numbers(partner) == [1, 2, 1, 2]
 
 
 @pytest.mark.requirement("000-048")

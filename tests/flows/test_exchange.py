@@ -8,7 +8,6 @@ from msh.flows.operations import change_link
 from msh.flows.sending import submit
 from msh.flows.sending.kinds import LaneCopy, SignalCopy
 from msh.flows.sending.prepare import SubmitRefused
-from msh.flows.sending.submit import MessageIdReused
 from msh.models import (
     Attempt,
     History,
@@ -25,7 +24,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
 from msh.transport.job import Job
 
-from .byhand import TRANSMITTED, end_lost_leases
+from .byhand import TRANSMITTED
 from .world import LOST, World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -206,32 +205,6 @@ def test_best_effort_that_is_not_transmitted_is_reported(world: World) -> None:
     assert message.state == "failed"
     assert PartyEvent.objects.get(message=message).kind == "failed"
     assert world.poll() == []
-
-
-def test_best_effort_message_of_a_lost_worker_fails(world: World) -> None:
-    message = world.submit(semantics=DeliverySemantics.BEST_EFFORT)
-    world.poll()
-    OutboundMessage.objects.update(due=message.submitted_at)
-
-    end_lost_leases()
-
-    message.refresh_from_db()
-    assert message.state == "failed"
-    assert world.poll() == []
-
-
-def test_the_same_message_id_with_the_same_content_is_the_same_message(world: World) -> None:
-    first = world.submit(message_id="order-1")
-
-    assert world.submit(message_id="order-1").pk == first.pk
-    assert OutboundMessage.objects.count() == 1
-
-
-def test_the_same_message_id_with_other_content_is_refused(world: World) -> None:
-    world.submit(message_id="order-1")
-
-    with pytest.raises(MessageIdReused, match="order-1 was submitted before with other content"):
-        world.submit("<other/>", message_id="order-1")
 
 
 @pytest.mark.parametrize(

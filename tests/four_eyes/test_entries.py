@@ -108,16 +108,17 @@ def test_tasks_are_run_by_hand_unless_pruning_needs_a_second_person(
 
 
 def test_the_other_commands_ask_too() -> None:
-    world = suspended_world(queued=0)
-    message = OutboundMessage.objects.get().message_id
+    world = suspended_world(queued=1)
+    message = OutboundMessage.objects.get(state="in_flight").message_id
     why = ("--reason", "agreed")
     for command in (
         ("cancel", message, "--verdict", "unknown", *why),
         ("expect", world.there.name, "--number", "9", *why),
+        ("cancel-queue", world.there.name, *why),
         ("prune",),
     ):
         with pytest.raises(CommandError, match="a second person must confirm it"):
             call_command(*command)
     acts = ActRequest.objects.order_by("pk").values_list("act", flat=True)
-    assert list(acts) == ["cancel", "expect", "prune"]
+    assert list(acts) == ["cancel", "expect", "cancel_queue", "prune"]
     call_command("prune", "--dry-run")

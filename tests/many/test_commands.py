@@ -9,10 +9,9 @@ import pytest
 import time_machine
 from django.core.management import CommandError, call_command
 from django.utils import timezone
-from pytest_django import Settings
 
 from msh.flows.operations.many import bulk_jobs
-from msh.models import ActRequest, BulkJob, Delivery, MaintenanceWindow, OutboundMessage
+from msh.models import BulkJob, Delivery, MaintenanceWindow, OutboundMessage
 from msh.store.clock import read_clock
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.many.test_replay import completed
@@ -101,18 +100,6 @@ def test_a_dry_run_counts_what_a_job_takes_and_the_job_takes_no_more(
     assert run("cancel-queue", world.there.name, "--last", keys[0], *WHY)["total"] == 1
     bulk_jobs.run()
     assert [one.pk for one in queued.all()] == keys[1:]
-
-
-def test_a_second_person_confirms_before_a_queue_is_cancelled(settings: Settings) -> None:
-    settings.MSH_SECOND_PERSON = ["bulk_cancel"]
-    world = suspended_world(queued=2)
-    with pytest.raises(CommandError, match="a second person must confirm it") as refused:
-        run("cancel-queue", world.there.name, *WHY)
-    assert refused.value.returncode == 3
-    assert ActRequest.objects.get().reason == WHY[1]
-    assert not BulkJob.objects.exists()
-    settings.MSH_ACT_ALONE = True
-    assert run("cancel-queue", world.there.name, *WHY, "--alone", "no answer")["total"] == 2
 
 
 def test_one_delivery_or_all_of_a_consumer_are_replayed() -> None:

@@ -16,14 +16,6 @@ pytestmark = pytest.mark.django_db
 ANN = Actor("ann", "they are back")
 
 
-def test_resume_sends_what_is_in_flight_again() -> None:
-    done = change_link.resume(suspended_world().there, ANN)
-    assert (done.state, done.text) == (
-        "waiting",
-        "message 1 is sent again with the same bytes, then the queue",
-    )
-
-
 @pytest.mark.requirement("000-030", "000-033")
 @pytest.mark.parametrize(
     ("queued", "state", "then"),

@@ -40,16 +40,7 @@ def test_words_of_a_refusal_are_shown_and_the_message_can_be_submitted_again(
     assert copy_of(message).message_id in shown(supervisor, message)
 
 
-# --- Acknowledgement after everything is over -----------------------------------------------------
-def test_late_acknowledgement_resolves_the_incident_of_its_message(
-    sky: Sky, supervisor: Client
-) -> None:
-    first, second = failed(sky), failed(sky)
-    sky.answer(second)
-    assert sky.incidents() == ["refused_by_peer"]  # the first still stands
-    sky.answer(first)
-    assert sky.incidents() == []
-    assert [sky.state(one) for one in (first, second)] == ["acknowledged"] * 2
+# --- what became of several, and of one that was taken for lost -----------------------------------
 
 
 def test_incident_is_resolved_when_all_of_it_were_submitted_again(

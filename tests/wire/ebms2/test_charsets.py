@@ -3,6 +3,7 @@
 import pytest
 
 from msh.models import InboundMessage
+from msh.protocol.ebms.vocabulary import FaultCode
 from msh.wire import as_text
 from msh.wire.ebms2 import envelope
 from tests.wire.ebms2.samples import NO_PAYLOAD, alone, changed, refused
@@ -67,10 +68,14 @@ def test_us_ascii_is_read_as_what_it_is() -> None:
         ("ebcdic-cp-us", declaring("ebcdic-cp-us").encode("cp037")),
         ("", declaring("utf-16").encode()),
         ("us-ascii'", TEXT.encode()),
+        ("utf-8", TEXT.encode("latin-1")),
+        ("utf-8", declaring("UTF-7", NO_PAYLOAD).encode()),
+        ("utf-8", TEXT.encode("utf-16")),
     ],
 )
 def test_any_other_and_any_contradiction_is_a_fault(said: str, document: bytes) -> None:
-    refused(document, f"text/xml; charset={said}" if said else "text/xml")
+    problem = refused(document, f"text/xml; charset={said}" if said else "text/xml")
+    assert (problem.code, problem.status) == (FaultCode.CLIENT, 500)
 
 
 @pytest.mark.requirement("EB-006", "EB-025")

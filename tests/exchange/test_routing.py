@@ -9,9 +9,8 @@ from msh.models import InboundMessage
 from msh.protocol.kinds import RouteMode
 from partners.models import Agreement, Route
 from tests.exchange.machine import Machine
-from tests.exchange.pair import THEIR_PARTY, WAITS, Pair, PairFactory, let_sweeps_pass
+from tests.exchange.pair import THEIR_PARTY, WAITS, Pair, PairFactory
 from tests.peer import Draft, Payload, Received, normal
-from tests.waiting import wait_until
 
 HOP, END_TO_END = RouteMode
 FORWARDING = (CrashPoint.FORWARD_BEFORE_COMMIT, CrashPoint.FORWARD_AFTER_COMMIT)
@@ -82,22 +81,6 @@ def test_b_gets_what_a_sent_with_one_more_routing_header(pair: PairFactory) -> N
     routed.a.peer.received.wait_for_acknowledgement(of=draft, timeout=WAITS)
 
 
-@pytest.mark.requirement("000-074")
-def test_hop_sends_on_when_a_has_taken_its_ack(pair: PairFactory) -> None:
-    routed = way(pair)
-    routed.a.peer.go_down()
-    draft = routed.draft()
-    routed.send(draft)
-    wait_until(lambda: routed.stored() == 1, seconds=WAITS)
-    let_sweeps_pass(pair)
-    assert not routed.b.peer.received.copies_of(draft.message_id)
-
-    routed.a.peer.come_up()
-
-    ack = routed.a.peer.received.wait_for_acknowledgement(of=draft, timeout=WAITS)
-    assert routed.came(draft).at > ack.at
-
-
 @pytest.mark.requirement("000-078")
 def test_end_to_end_a_gets_its_ack_when_b_has_acknowledged(pair: PairFactory) -> None:
     routed = way(pair, END_TO_END, acknowledges=False)
@@ -112,24 +95,6 @@ def test_end_to_end_a_gets_its_ack_when_b_has_acknowledged(pair: PairFactory) ->
     routed.b.peer.acknowledge(copy)
 
     routed.a.peer.received.wait_for_acknowledgement(of=draft, timeout=WAITS)
-
-
-@pytest.mark.requirement("000-077")
-@pytest.mark.parametrize("mode", RouteMode)
-def test_while_b_is_suspended_a_gets_transient_error(pair: PairFactory, mode: RouteMode) -> None:
-    routed = way(pair, mode)
-    routed.b.suspend()
-    draft = routed.draft()
-
-    routed.send(draft)
-
-    errors = routed.a.peer.received.wait_for(lambda came: came.errors(of=draft), WAITS, "an Error")
-    assert errors[0].message.text("ErrorHeader/Error/ErrorCode") == "TransientError"
-    assert routed.stored() == 0
-    routed.b.resume()
-    routed.send(draft)
-    routed.a.peer.received.wait_for_acknowledgement(of=draft, timeout=WAITS)
-    routed.came(draft)
 
 
 @pytest.mark.requirement("000-002", "000-005", "000-073")

@@ -5,7 +5,7 @@ import pytest
 from msh.models import InboundMessage
 from tests.cases import NAMED, package, part, payload
 from tests.cases.conftest import Post
-from tests.endpoint.ebms2 import answers
+from tests.endpoint.ebms2 import answers, assert_fault
 from tests.peer.ebms2 import message
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,6 +43,26 @@ def test_envelope_in_another_charset(post: Post, said: str, declared: str, codec
     stored = InboundMessage.objects.get(message_id=message_id)
     assert stored.conversation_id == "\xe5\xf8 1"
     assert bytes(stored.header) == content
+
+
+@pytest.mark.requirement("EB-006")
+@pytest.mark.parametrize(
+    ("said", "declared", "codec"),
+    [
+        ("; charset=ISO-8859-1", "UTF-8", "latin-1"),
+        ("; charset=UTF-8", "ISO-8859-1", "latin-1"),
+        ("; charset=windows-1252", "windows-1252", "cp1252"),
+        ("", "", "latin-1"),
+    ],
+)
+def test_charsets_that_contradict_each_other(
+    post: Post, said: str, declared: str, codec: str
+) -> None:
+    _, content = envelope(declared, codec)
+    root = part(f"Content-ID: {NAMED}", f"Content-Type: text/xml{said}", content=content)
+
+    assert_fault(post(package(root, payload()), RELATED), 500, "Client")
+    assert not InboundMessage.objects.exists()
 
 
 @pytest.mark.requirement("EB-006")

@@ -80,3 +80,11 @@ def test_nine_hundred_payloads_can_be_looked_at(post: Post) -> None:
     assert feed.status_code in (200, 400)
     one = client.get(f"/api/v1/inbound/{stored.pk}/payloads/899", headers=shown)
     assert one.status_code == 200
+
+
+@pytest.mark.requirement("EB-153")
+def test_message_over_the_limit_says_the_limit(post: Post) -> None:
+    response = post(b"x" * (MESSAGE_LIMIT + 1), RELATED)
+
+    assert response.status == 413
+    assert str(MESSAGE_LIMIT) in response.error

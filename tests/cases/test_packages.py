@@ -7,7 +7,7 @@ import pytest
 from msh.models import InboundMessage, InboundPayload
 from tests.cases import NAMED, package, part, payload, root_of
 from tests.cases.conftest import Post
-from tests.endpoint.ebms2 import answers
+from tests.endpoint.ebms2 import answers, assert_fault
 from tests.peer.ebms2 import Outgoing, message
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,6 +120,12 @@ def test_mtom_package(post: Post, kind: str) -> None:
     assert not InboundMessage.objects.exists()
 
 
+@pytest.mark.requirement("EB-155")
+@pytest.mark.parametrize("kind", ["application/soap+xml", "application/soap+xml; action=x"])
+def test_soap_1_2_is_415(post: Post, kind: str) -> None:
+    assert post(message(payloads=()).body, kind).status == 415
+
+
 @pytest.mark.requirement("EB-003", "EB-004")
 @pytest.mark.parametrize(
     "related",
@@ -135,6 +141,18 @@ def test_root_part_without_any_name(post: Post, related: str, headers: tuple[str
     assert_acknowledged(out, b"<order/>")
 
 
+@pytest.mark.requirement("EB-003")
+@pytest.mark.parametrize(
+    "start", ['"<envelope@peer>"', "envelope@peer", '"%3Cenvelope@peer%3E"', "cid:envelope%40peer"]
+)
+def test_root_stands_last(post: Post, start: str) -> None:
+    out = message()
+    content_type = f"multipart/related; boundary=peer-boundary; start={start}"
+
+    assert post(package(payload(b"a" * 50_000), root_of(out)), content_type).status == 204
+    assert_acknowledged(out, b"a" * 50_000)
+
+
 def test_content_type_is_split_and_has_comments(post: Post) -> None:
     out = message()
     content_type = (
@@ -144,3 +162,17 @@ def test_content_type_is_split_and_has_comments(post: Post) -> None:
 
     assert post(package(root_of(out), payload()), content_type).status == 204
     assert_acknowledged(out, b"<order/>")
+
+
+@pytest.mark.requirement("EB-013")
+def test_root_that_start_does_not_find_is_a_mime_problem(post: Post) -> None:
+    out = message()
+
+    assert post(package(root_of(out), payload()), f"{RELATED}; start=other").status == 204
+
+    (answer,) = answers(out)
+    assert [code for code, _ in answer.errors] == ["MimeProblem"]
+
+
+def test_body_is_no_package(post: Post) -> None:
+    assert_fault(post(b"nothing", RELATED), 500, "Client")

@@ -4,7 +4,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -95,7 +95,12 @@ class ApplicationLoop(WorkerLoop):
 
     def call(self, key: object, function: Callable[..., object], *arguments: object) -> None:
         """Run a function in one of our threads; `key` is in `calls` until it has ended."""
-        future = self._pool.submit(_call, function, *arguments)  # raises if no thread can start
+        future: Future[object] = Future()
+        try:
+            self._pool.submit(_call, future, function, *arguments)
+        except RuntimeError:  # no thread could start, and the pool has queued the call all the same
+            if future.cancel():
+                raise
         self._calls.add(key)
         future.add_done_callback(lambda done: self._events.put((key, done)))
 
@@ -153,10 +158,15 @@ class ApplicationLoop(WorkerLoop):
         return None
 
 
-def _call(function: Callable[..., object], *arguments: object) -> None:
-    connection.close_if_unusable_or_obsolete()
-    plans.plan_for_hot_path()
-    function(*arguments)
+def _call(future: Future[object], function: Callable[..., object], *arguments: object) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        connection.close_if_unusable_or_obsolete()
+        plans.plan_for_hot_path()
+        future.set_result(function(*arguments))
+    except BaseException as error:  # noqa: BLE001  looked at by `take`
+        future.set_exception(error)
 
 
 def _report(error: BaseException) -> None:

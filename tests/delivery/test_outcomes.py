@@ -392,4 +392,5 @@ def test_a_call_for_which_no_thread_starts_is_made_later(monkeypatch: pytest.Mon
     loop._try_poll()
     assert (loop.calls, len(refused)) == (set(), 1)
     loop._try_poll()
-    wait_until(lambda: loop.calls_made)
+    wait_until(lambda: len(loop._events), what="the end of the call")
+    assert loop.calls_made == 1

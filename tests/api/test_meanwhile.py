@@ -143,7 +143,6 @@ def operator(token: Callable[..., Application]) -> Application:
     """May read everything."""
     made = token(*(scope.value for scope in Scope))
     User.objects.filter(username=made.name).update(is_superuser=True)
-    execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # a page takes its time
     return made
 
 
@@ -175,7 +174,6 @@ def test_a_message(
 def test_the_page_of_a_message_that_ends(
     administrator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # a page takes its time
     message = submitted("flight")
     page = reverse("admin:msh_outboundmessage_change", args=[message.pk])
     require_an_answer(

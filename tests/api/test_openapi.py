@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import schemathesis
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, connection
+from django.db import close_old_connections
 from django.test import Client
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
@@ -129,8 +129,6 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             **conversations(),
         }
     )
-    with connection.cursor() as cursor:  # between two requests the test thinks
-        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     signals = (request_started, request_finished)
     for signal in signals:  # as Django's own client does: the connection is the test's
         signal.disconnect(close_old_connections)

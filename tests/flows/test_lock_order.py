@@ -78,7 +78,6 @@ class Session(threading.Thread):
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '30s'; SET deadlock_timeout = '50ms'")
-                cursor.execute("SET idle_in_transaction_session_timeout = 0")
                 cursor.execute("SELECT pg_backend_pid()")
                 self.pid = cursor.fetchone()[0]
             with connection.execute_wrapper(self._wrapped):

@@ -206,8 +206,11 @@ def test_a_listener_whose_connection_the_broker_closes_opens_another(
     loop = Scripted()
     thread = running(loop)
 
+    own = str(client.get_connection_kwargs()["db"])  # those of other test processes listen too
+
     def listeners() -> set[str]:
-        return {one["id"] for one in client.client_list() if one["cmd"] == "blpop"}
+        found = client.client_list()
+        return {one["id"] for one in found if one["cmd"] == "blpop" and one["db"] == own}
 
     wait_until(listeners)
     closed = listeners()

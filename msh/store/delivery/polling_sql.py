@@ -149,7 +149,8 @@ CONSUMERS_OF = f"""
 """
 HEADS = CONSUMERS_OF.format("head")
 # A head with a delivery is not new, and what waits behind it has to wait (001-23).
-_IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id)"
+# OFFSET 0: the index is probed for each head. Else the planner may read all deliveries for a join.
+_IS_NEW = "NOT EXISTS (SELECT FROM msh_delivery WHERE message_id = head.id OFFSET 0)"
 
 
 def _heads(condition: str, taker: str) -> str:
@@ -251,7 +252,7 @@ def _again(taker: str, consumer: str = "true") -> str:
               AND due <= statement_timestamp() AND id <> ALL(%(busy)s)
               AND (pair > 0 OR NOT EXISTS (
                 SELECT FROM msh_inboundmessage
-                WHERE id = one.message_id AND -ordered_in_id = ANY(%(orders)s)))
+                WHERE id = one.message_id AND -ordered_in_id = ANY(%(orders)s) OFFSET 0))
               AND (replay_order IS NULL OR NOT EXISTS (
                 SELECT FROM msh_delivery earlier
                 WHERE earlier.consumer_id = one.consumer_id

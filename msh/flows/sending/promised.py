@@ -184,19 +184,18 @@ def with_copy(one: Ended, kind: type[LaneCopy]) -> Ended:
 
 def record(settled: list[Ended]) -> bool:
     """Write how these ended, which changes nothing else. False if one of them cannot be written."""
-    ended = [
-        EndedAttempt(one.copy.key, one.copy.attempt, by.status, by.detail, by.reason)
-        for one in settled
-        for by in [one.result]
-    ]
     try:
-        polling.end_attempts(ended)
+        polling.end_attempts([_ended_attempt(one.copy, one.result) for one in settled])
     except Exception as error:
         if capacity.is_gone(error):
             raise
         logger.warning("the ends of attempts are recorded one by one: %s", describe(error))
         return False
     return True
+
+
+def _ended_attempt(copy: LaneCopy, result: AttemptResult) -> EndedAttempt:
+    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail, result.reason)
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Ended:

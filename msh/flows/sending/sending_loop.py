@@ -151,7 +151,7 @@ class SendingLoop(WorkerLoop):
             with short_transaction():
                 work, ended = lock(budget)
                 missed = [one for one in ended if one.is_of(work.missed)]
-                ended = [one for one in ended if one not in missed]
+                ended = [one for one in ended if not one.is_of(work.missed)]
                 record(kinds, work, ended)
                 jobs = claim(kinds, work, budget)
                 if ended:

@@ -214,7 +214,6 @@ def _check_accounted_for(before: Numbering, event: object, outstanding: int) -> 
 
 _BEGINNING, _CONFIRMING = NumberingState.BEGINNING, NumberingState.CONFIRMING
 _RUNNING, _STOPPED = NumberingState.RUNNING, NumberingState.STOPPED
-_ANY = (_BEGINNING, _CONFIRMING, _RUNNING, _STOPPED)
 
 
 def _to(handler: Callable[..., Any], *targets: NumberingState) -> Cell[NumberingState]:

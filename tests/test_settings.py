@@ -11,6 +11,8 @@ from django.db import connection
 from kombu.exceptions import OperationalError
 
 from msh.celery import WakeUpCelery
+from msh.connections import database_settings
+from msh.connections.base import DatabaseWrapper
 from msh.standalone.embedded.valkey import Valkey
 
 
@@ -24,9 +26,14 @@ from msh.standalone.embedded.valkey import Valkey
     ],
 )
 def test_database_sessions_give_up_in_time(name: str, value: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SHOW {name}")
-        assert cursor.fetchone() == (value,)
+    options = {"OPTIONS": database_settings("postgres:///msh")["OPTIONS"]}
+    session = DatabaseWrapper(connection.settings_dict | options)  # the tests' own may idle longer
+    try:
+        with session.cursor() as cursor:
+            cursor.execute(f"SHOW {name}")
+            assert cursor.fetchone() == (value,)
+    finally:
+        session.close()
 
 
 @pytest.fixture

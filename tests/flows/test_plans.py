@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -159,7 +159,7 @@ def test_function_of_the_application_is_free_and_we_are_not(session: InSession) 
             seen.append(planner())
 
     for _ in range(8):  # more often than what it takes for a statement to be prepared
-        session(_call, consumer)
+        session(_call, Future(), consumer)
     assert seen == 8 * [FREE, HOT, HOT]
 
 

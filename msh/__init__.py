@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
     """Payload is loaded when it is used: each quick command loads this package first."""
     if name != "Payload":
         raise AttributeError(f"module 'msh' has no attribute {name!r}")
-    from msh.protocol.message import Payload  # noqa: PLC0415
+    from msh.protocol.message import Payload  # noqa: PLC0415  see above
 
     return Payload
 

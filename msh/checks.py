@@ -24,6 +24,7 @@ from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
 from msh.store import server
 from partners.models.networks import networks_of
+from partners.models.partner import known_by_network
 from partners.retention import kept_longer
 
 logger = logging.getLogger(__name__)
@@ -134,9 +135,6 @@ def _proxies() -> Iterator[CheckMessage]:
 
 
 def _wide_proxies() -> Iterator[CheckMessage]:
-    # What reads messages is not loaded for every command.
-    from msh.store.receiving.senders import known_by_network  # noqa: PLC0415
-
     if (wide := proxies.too_wide()) and (partner := known_by_network().first()):
         yield Caution(
             f"MSH_TRUSTED_PROXIES trusts {', '.join(map(str, wide))}: whoever has an address there"

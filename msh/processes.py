@@ -18,6 +18,8 @@ from typing import IO
 FIRST_WAIT = 0.1  # seconds from an end to the new start; doubled while it keeps ending at once
 LONGEST_WAIT = 10.0  # seconds
 SETTLED = 5.0  # seconds after which a process counts as started
+CANNOT_START = 3
+"""Exit status of a process that would fail the same way again."""
 UNLIMITED_FILES = 1 << 20  # where the system has no limit
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported

@@ -10,7 +10,7 @@ from zlib import crc32
 import environ
 from django.urls import reverse_lazy
 
-from msh import sign_on_settings
+from msh import sign_on_settings, trace_hook
 from msh.connections import broker_settings, database_settings
 from msh.logs import logging_config
 
@@ -315,3 +315,4 @@ LOGGING = logging_config(
 # --- traces -------------------------------------------------------------------------------------
 MSH_OTLP_ENDPOINT = env.str("MSH_OTLP_ENDPOINT", default="")  # of OpenTelemetry, over HTTP
 MSH_TRACES_SHARE = env.float("MSH_TRACES_SHARE", default=1.0)  # of messages
+INSTALLED_APPS += trace_hook.apps(MSH_OTLP_ENDPOINT, MSH_TRACES_SHARE)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from pyarrow import fs
+
 
 def file_system(location: str) -> tuple[Any, str]:
     """The pyarrow.fs.FileSystem of a path or URI, and the path in it."""
-    from pyarrow import fs  # noqa: PLC0415 - here only: not every task needs it
-
     if "://" in location or location.startswith("file:"):
         found, path = fs.FileSystem.from_uri(location)
         return found, path
@@ -15,8 +15,6 @@ def file_system(location: str) -> tuple[Any, str]:
 
 def names_in(folder: str) -> list[str]:
     """None, if it is not there."""
-    from pyarrow import fs  # noqa: PLC0415
-
     files, root = file_system(folder)
     found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
     return [each.base_name for each in found]

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import (
     ArrayType,
@@ -22,9 +24,6 @@ from pyspark.sql.types import (
 
 from spark_bridge.client import Client
 from spark_bridge.options import ReadOptions
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
 
 MARK_EVERY = 1000
 """Messages: the most that a page of the feed holds."""
@@ -100,7 +99,7 @@ class FeedReader(DataSourceReader):
         ends = [*marks[step - 1 : -1 : step], marks[-1] if marks else self._options.position]
         return [Stretch(*each) for each in pairwise([self._options.position, *ends])]
 
-    def read(self, partition: Stretch) -> "Iterator[RecordBatch]":  # type: ignore[override]
+    def read(self, partition: Stretch) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
         return _read_stretch(self._options, partition)
 
 
@@ -132,7 +131,7 @@ class FeedStreamReader(DataSourceStreamReader):
         stretches = pairwise([start["position"], *marks, end["position"]])
         return [Stretch(after, until) for after, until in stretches]
 
-    def read(self, partition: Stretch) -> "Iterator[RecordBatch]":  # type: ignore[override]
+    def read(self, partition: Stretch) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
         return _read_stretch(self._options, partition)
 
 
@@ -142,7 +141,7 @@ class StatusReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
-    def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         with Client(self._options.server) as client:
             after: object = None
             while True:
@@ -176,7 +175,7 @@ def _marks(client: Client, after: int, most: int | None = None) -> Iterator[int]
         most = None if most is None else most - limit
 
 
-def _read_stretch(options: ReadOptions, stretch: Stretch) -> "Iterator[RecordBatch]":
+def _read_stretch(options: ReadOptions, stretch: Stretch) -> Iterator[pyarrow.RecordBatch]:
     payloads = "true" if options.payloads else "false"
     after = stretch.after
     with Client(options.server) as client:
@@ -189,10 +188,7 @@ def _read_stretch(options: ReadOptions, stretch: Stretch) -> "Iterator[RecordBat
             after = page["next"]
 
 
-def _record_batch(rows: list[dict[str, Any]], schema: StructType) -> "RecordBatch":
-    import pyarrow  # noqa: PLC0415 - heavy: on the executors only
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
+def _record_batch(rows: list[dict[str, Any]], schema: StructType) -> pyarrow.RecordBatch:
     arrow = to_arrow_schema(schema, timezone="UTC")
     return pyarrow.RecordBatch.from_pylist([_values(row) for row in rows], schema=arrow)
 

@@ -192,6 +192,19 @@ def _fewest(circle: list[str], arrows: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
+def imports_inside_functions(source: list[Module]) -> list[str]:
+    """Their lines, as `path: line`."""
+    found = {
+        (module.path, node.lineno): module.text.splitlines()[node.end_lineno - 1].strip()
+        for module in source
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom) and node.end_lineno
+    }
+    return [f"{path}: {line}" for (path, _), line in sorted(found.items())]
+
+
 # --- private names --------------------------------------------------------------------------------
 def private_names(source: list[Module]) -> list[str]:
     """Names of libraries that are not public, as `path: name`.
@@ -261,6 +274,7 @@ def figures(root: Path) -> dict[str, Figure]:
     """The rows of the table for one checkout."""
     source = modules(root)
     groups, up, private = circles(imports(source)), arrows_up(source), private_names(source)
+    inside = imports_inside_functions(source)
     graph = Graph(source)
     counted = {f"{one.title} ({name})": _count(one, graph) for name, one in journeys().items()}
     return {
@@ -271,6 +285,7 @@ def figures(root: Path) -> dict[str, Figure]:
         **{f"  {what}": figure for what, figure in counted.items()},
         "circles of modules": Figure(len(groups), map(", ".join, groups)),
         "arrows up": Figure(len(up), up),
+        "imports inside functions": Figure(len(inside), inside),
         "private names of libraries": Figure(len(private), private),
         "lines of a function: median, 90 %, longest": Figure(spans(source)),
         "whole-line comments in 1,000 lines": Figure(comments(source)),

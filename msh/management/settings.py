@@ -4,6 +4,7 @@ Without the apps of the console, the API, beat and the runner: their imports tak
 commands, which scripts call by the hundred.
 """
 
+from msh import trace_hook
 from msh.settings import *  # noqa: F403
 
 INSTALLED_APPS = [
@@ -16,4 +17,5 @@ INSTALLED_APPS = [
     "partners",
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    *trace_hook.apps(MSH_OTLP_ENDPOINT, MSH_TRACES_SHARE),  # noqa: F405
 ]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from .errors import Refused, Unreadable
 from .vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
 
 MESSAGE_ID_LIMIT = 255  # D44
@@ -122,28 +121,6 @@ class Payload:
     content_id: str = ""
     label: str = ""
     description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedMessage:
-    """A message as parsed. `content_digest` (32 bytes) is the same for every rebuild of the
-    same message, whatever its boundary, encoding or TimeStamp (D45).
-
-    `damage`: why its payloads cannot be read. It has none then, and half a digest.
-    """
-
-    header: Header
-    payloads: tuple[Payload, ...]
-    content_digest: bytes
-    header_document: bytes
-    damage: Refused | Unreadable | None = None
-
-
-def are_of_copies(digest: bytes, other: bytes) -> bool:
-    """Whether two messages of one MessageId are copies. If one of them is damaged, its digest has
-    the half of the header only, and that decides (D45, EB-112)."""
-    compared = min(len(digest), len(other))
-    return digest[:compared] == other[:compared]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ import gc
 import os
 import sys
 
+from django.core.management import execute_from_command_line
+
 from msh.standalone import datafolder
 
 # They need none of the apps of the console, the API and beat, which take longer to load than they
@@ -29,8 +31,6 @@ def main() -> None:
     default = os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings") == "msh.settings"
     if default and WITHOUT_CONSOLE.intersection(sys.argv[1:2]):
         os.environ["DJANGO_SETTINGS_MODULE"] = "msh.management.settings"
-    from django.core.management import execute_from_command_line  # noqa: PLC0415
-
     execute_from_command_line(sys.argv)
 
 

@@ -1,2 +1,2 @@
-"""Spans for OpenTelemetry, as `msh/trace_hook.py` records them: a feature that the core does not
+"""Spans for OpenTelemetry of what `msh/trace_hook.py` is told: a feature that the core does not
 know."""

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version
 from itertools import islice
@@ -24,11 +23,10 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.trace_hook import harmless
+from msh.trace_hook import Headers, Post, harmless
 from msh.tracing.context import HEADER, Context, copy_of, read, root_of, trace_of, write
 from msh.tracing.events import Call, Event, Request
 from msh.tracing.ids import Ids, current_context, span_context
-from msh.transport.job import Job
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -164,34 +162,33 @@ class Recorder:
             self._make(event, None, caller)
 
     @_harmless
-    def _with_context(self, job: Job) -> Job:
-        message_id, name = _about(job)
-        if not name or not job.url.startswith(("http://", "https://")):
-            return job
-        attempt: int | None = getattr(job.key, "attempt", None)
+    def _headers_for(self, post: Post) -> Headers:
+        message_id, name = _about(post)
+        if not name or not post.url.startswith(("http://", "https://")):
+            return ()
+        attempt: int | None = getattr(post.key, "attempt", None)
         span_id = RandomIdGenerator().generate_span_id()
         if name == "send" and attempt is not None:
             span_id = copy_of(message_id, attempt)
         context = Context(trace_of(message_id), span_id, self._is_sampled(message_id))
-        return replace(job, headers=(*job.headers, (HEADER, write(context))))
+        return ((HEADER, write(context)),)
 
-    def with_context(self, job: Job) -> Job:
-        """Return the job with the header `traceparent`, if it is about a message and goes over
-        HTTP."""
-        return self._with_context(job) or job
+    def headers_for(self, post: Post) -> Headers:
+        """Return the header `traceparent`, if the POST is about a message and goes over HTTP."""
+        return self._headers_for(post) or ()
 
     @_harmless
-    def posted(self, job: Job, result: AttemptResult | None, seconds: float) -> None:
+    def posted(self, post: Post, result: AttemptResult | None, seconds: float) -> None:
         """`result` None: it was stale, nothing was written."""
-        message_id, name = _about(job)
+        message_id, name = _about(post)
         if not name:
             return
-        context = read(dict(job.headers).get(HEADER, ""))
+        context = read(dict(post.headers).get(HEADER, ""))
         end = time.time_ns()
         attributes = {
             "messaging.message.id": message_id,
-            "ebxml.partner_id": getattr(job.key, "partner_id", None),
-            "ebxml.attempt": getattr(job.key, "attempt", None),
+            "ebxml.partner_id": getattr(post.key, "partner_id", None),
+            "ebxml.attempt": getattr(post.key, "attempt", None),
             "ebxml.outcome": result.outcome.value if result else "stale",
             "http.response.status_code": result.status if result else None,
         }
@@ -281,9 +278,9 @@ def _of_message(message_id: str, partner_id: int) -> dict[str, str | int]:
     return {"messaging.message.id": message_id, "ebxml.partner_id": partner_id}
 
 
-def _about(job: Job) -> tuple[str, str]:
+def _about(post: Post) -> tuple[str, str]:
     """The MessageId of a message, and the name of a span: "" for what is about none."""
-    key = job.key
+    key = post.key
     if acknowledged := getattr(key, "ref_to_message_id", ""):
         return acknowledged, f"send {getattr(key, 'kind', 'signal')}"
     if message_id := getattr(key, "message_id", ""):

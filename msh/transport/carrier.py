@@ -196,7 +196,8 @@ class _Loop:
 
     async def _transmit(self, job: Job, place: Place) -> None:
         if trace_hook.recorder is not None:
-            job = trace_hook.recorder.with_context(job)
+            added = trace_hook.recorder.headers_for(job)
+            job = replace(job, headers=(*job.headers, *added)) if added else job
         began_at = self._loop.time()
         result: AttemptResult | None = AttemptResult(
             AttemptOutcome.FAILED, detail="aborted: the process is shutting down"

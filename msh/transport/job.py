@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from msh.faults import CrashPoint
 
+GRACE = 5.0
+"""Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
+
 CrashPoints = tuple[CrashPoint, CrashPoint]
 COPY_CRASH_POINTS = (CrashPoint.POST_BEFORE_WRITE, CrashPoint.POST_AFTER_WRITE)
 SIGNAL_CRASH_POINTS = (CrashPoint.SIGNAL_BEFORE_WRITE, CrashPoint.SIGNAL_AFTER_WRITE)

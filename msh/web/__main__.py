@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -15,8 +16,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from msh.processes import CANNOT_START
+
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+    Run = Callable[[WSGIApplication, Namespace], int]
 
 WORKERS = 2
 THREADS = 8
@@ -25,8 +30,7 @@ THREADS = 8
 def main() -> int:
     given, parent = _arguments(), os.getpid()
     try:
-        application = _load()
-        from .processes import CANNOT_START, run  # noqa: PLC0415  needs Django set up
+        application, run = _load()
     except ImproperlyConfigured as problem:
         _report(problem)
         return 1
@@ -58,13 +62,15 @@ def _report(problem: Exception) -> None:
     print(f"the web server cannot start: {problem}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _load() -> "WSGIApplication":
-    """Raises ImproperlyConfigured, also for threads that loading starts: a forked process would not
+def _load() -> "tuple[WSGIApplication, Run]":
+    """Return the application, and what serves it.
+
+    Raises ImproperlyConfigured, also for threads that loading starts: a forked process would not
     have them. Who has started some before, as monitoring agents do, knows of forks."""
     before = set(threading.enumerate())
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "msh.settings")
     application: WSGIApplication = import_string(settings.WSGI_APPLICATION)  # sets Django up
-    from . import serve  # noqa: F401, PLC0415  is shared by the processes, too
+    from .processes import run  # noqa: PLC0415  needs Django; is shared by the processes, too
 
     connections.close_all()
     started = [one.name for one in threading.enumerate() if one not in before]
@@ -73,7 +79,7 @@ def _load() -> "WSGIApplication":
             f"threads were started while the applications were loaded: {', '.join(started)}. The "
             "web processes would not have them: start them when they are first used."
         )
-    return application
+    return application, run
 
 
 if __name__ == "__main__":

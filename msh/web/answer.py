@@ -5,17 +5,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from http import HTTPStatus
 from io import BytesIO
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from aiohttp import web
 from multidict import CIMultiDict
 
 from .senders import is_api, is_partner
 from .spool import Spool
 from .stream import Stream
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 PIECE = 64 * 1024
 """Bytes of a body that are handed to the connection at a time."""
@@ -82,36 +78,6 @@ def sendable(value: str) -> str:
     with suppress(UnicodeError):  # it is text already
         value = value.encode("latin-1").decode()
     return "".join(character if character.isprintable() else " " for character in value)
-
-
-class _Reply(web.Response):
-    """A small answer: aiohttp sends it, and tells when it has."""
-
-    connection: "Connection"
-    lingers = False
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        await super().write_eof(data)
-        if self.lingers:
-            await self.connection.linger()
-        else:
-            self.connection.end_answer(keep_alive=bool(self.keep_alive))
-
-
-def small(
-    connection: "Connection", answer: Answer, *, is_last: bool, lingers: bool = False
-) -> web.Response:
-    """`is_last`: the connection is closed after it. `lingers`: its client may still be sending."""
-    content = answer.body.read() if answer.body is not None else None
-    answer.close()
-    reply = _Reply(
-        status=answer.code, reason=answer.reason, headers=answer.headers_to_send(), body=content
-    )
-    reply.connection = connection
-    reply.lingers = lingers
-    if is_last:
-        reply.force_close()
-    return reply
 
 
 LIVE = json.dumps({"live": True})

@@ -9,18 +9,17 @@ import struct
 from contextlib import suppress
 from enum import Enum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
 from . import refusals
-from .answer import refusal, small
-from .limits import HEAD_LIMIT
+from .answer import Answer, refusal
+from .limits import HEAD_LIMIT, Limits
+from .refusals import Refusals
 
 if TYPE_CHECKING:
     from aiohttp import StreamReader
-
-    from .serve import Server
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +50,20 @@ class BrokenBodyError(Exception):
     """No more of the body will come."""
 
 
+class ConnectionHost(Protocol):
+    """The server, as far as a connection needs it."""
+
+    http: web.Server
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    refusals: Refusals
+    has_ended: bool
+
+    def add(self, connection: "Connection") -> None: ...
+
+    def remove(self, connection: "Connection") -> None: ...
+
+
 class Connection(web.RequestHandler):
     """The server's sweep calls `expire` when `deadline` has passed.
 
@@ -74,7 +87,7 @@ class Connection(web.RequestHandler):
         "server",
     )
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: ConnectionHost) -> None:
         super().__init__(
             server.http,
             loop=server.loop,
@@ -306,3 +319,33 @@ class Connection(web.RequestHandler):
         )
         self.write("\r\n".join((*head, "", "")).encode())
         self._stop_reading_requests()
+
+
+class _Reply(web.Response):
+    """A small answer: aiohttp sends it, and tells when it has."""
+
+    connection: Connection
+    lingers = False
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        await super().write_eof(data)
+        if self.lingers:
+            await self.connection.linger()
+        else:
+            self.connection.end_answer(keep_alive=bool(self.keep_alive))
+
+
+def small(
+    connection: Connection, answer: Answer, *, is_last: bool, lingers: bool = False
+) -> web.Response:
+    """`is_last`: the connection is closed after it. `lingers`: its client may still be sending."""
+    content = answer.body.read() if answer.body is not None else None
+    answer.close()
+    reply = _Reply(
+        status=answer.code, reason=answer.reason, headers=answer.headers_to_send(), body=content
+    )
+    reply.connection = connection
+    reply.lingers = lingers
+    if is_last:
+        reply.force_close()
+    return reply

@@ -4,20 +4,19 @@ answer is sent."""
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from aiohttp import web
 
 from . import senders
-from .answer import PIECE, Answer, live, refusal, small
-from .connection import BrokenBodyError, Connection, Phase
+from .answer import PIECE, Answer, live, refusal
+from .connection import BrokenBodyError, Connection, ConnectionHost, Phase, small
+from .pool import Pool
 from .request import Refused, Request
 from .senders import Admission, Sender
-from .spool import NoRoomError, Spool
+from .spool import NoRoomError, Room, Spool
 from .stream import Stream
-
-if TYPE_CHECKING:
-    from .serve import Server
+from .uploads import Uploads
 
 RETRY_AFTER = 5  # seconds
 LIVE_PATH = "/health/live"
@@ -28,8 +27,18 @@ _NOTED = frozenset({400, 408, 413})
 T = TypeVar("T")
 
 
+class ExchangeHost(ConnectionHost, Protocol):
+    """The server, as far as a request needs it."""
+
+    pool: Pool
+    room: Room
+    uploads: Uploads
+
+    def call(self, request: Request, begin: Callable[[Answer], object]) -> Answer | None: ...
+
+
 class Exchange:
-    def __init__(self, server: "Server", connection: Connection, http: web.BaseRequest) -> None:
+    def __init__(self, server: ExchangeHost, connection: Connection, http: web.BaseRequest) -> None:
         self._server = server
         self._limits = server.limits
         self._now = server.loop.time

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from msh import checks
-from msh.processes import Restarts, die_with_parent
+from msh.processes import CANNOT_START, Restarts, die_with_parent
 
 from .accepting import Counts
 from .serve import bind, prepared, serve
@@ -19,8 +19,6 @@ from .serve import bind, prepared, serve
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-CANNOT_START = 3
-"""Exit status of a process that would fail the same way again."""
 STOP_SECONDS = 10.0  # more than serve.GRACEFUL: requests under way end first
 
 

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.db import models
@@ -16,8 +16,30 @@ from msh.protocol.flight.value import FlightTerms
 from msh.protocol.uri import host_of
 from msh.protocol.vocabulary import DeliverySemantics
 
-if TYPE_CHECKING:
-    from .agreement import Agreement
+
+class OurSide(Protocol):
+    """The partner, as far as a MessageId needs it."""
+
+    @property
+    def our_uri_or_default(self) -> str: ...
+
+
+class Agreed(Protocol):
+    """What a dialect reads of an agreement: fields of `Agreement`, which says what each is."""
+
+    timeout: int
+    retries: int
+    retry_interval: int
+    transient_count_limit: int
+    transient_time_limit: int
+    transient_wait_limit: int
+    early_warning: int
+    time_to_live: int
+    persist_duration: int
+    ack: str
+
+    @property
+    def partner(self) -> OurSide: ...
 
 
 class Dialect(models.TextChoices):
@@ -35,11 +57,11 @@ class Settings:
     partner's MSH can be asked whether it is there, and for the status of a message."""
 
     names: Mapping[str, str]
-    terms: Callable[["Agreement"], Terms]
+    terms: Callable[[Agreed], Terms]
     flies: bool
-    message_id: Callable[["Agreement"], str]
+    message_id: Callable[[Agreed], str]
     conversation_id: Callable[[str], str]
-    why_not: Callable[["Agreement", tuple[str, str], str], tuple[str, str] | None]
+    why_not: Callable[[Agreed, tuple[str, str], str], tuple[str, str] | None]
 
     has_ping: bool = False
 
@@ -59,7 +81,7 @@ def dialect_with(name: str) -> str:
     return owners[0] if len(owners) == 1 else ""
 
 
-def _terms(agreement: "Agreement") -> Terms:
+def _terms(agreement: Agreed) -> Terms:
     return Terms(
         timeout=agreement.timeout,
         retries=agreement.retries,
@@ -71,7 +93,7 @@ def _terms(agreement: "Agreement") -> Terms:
     )
 
 
-def _flight_terms(agreement: "Agreement") -> FlightTerms:
+def _flight_terms(agreement: Agreed) -> FlightTerms:
     return FlightTerms(
         timeout=agreement.retry_interval,
         retries=agreement.retries,
@@ -93,7 +115,7 @@ def _new_uuid() -> UUID:
     return UUID(int=high << 64 | 0b10 << 62 | secrets.randbits(62))
 
 
-def _uuid(agreement: "Agreement") -> str:
+def _uuid(agreement: Agreed) -> str:
     return str(_new_uuid())
 
 
@@ -102,20 +124,20 @@ def _uuid_of(message_id: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"mid:{message_id}"))
 
 
-def _uuid_at_host(agreement: "Agreement") -> str:
+def _uuid_at_host(agreement: Agreed) -> str:
     """EB-036."""
     host = host_of(agreement.partner.our_uri_or_default) or "msh"
     return f"{_new_uuid()}@{host}"
 
 
 def _anything(
-    agreement: "Agreement", typed_service: tuple[str, str], semantics: str
+    agreement: Agreed, typed_service: tuple[str, str], semantics: str
 ) -> tuple[str, str] | None:
     return None
 
 
 def _why_not_ebms2(
-    agreement: "Agreement", typed_service: tuple[str, str], semantics: str
+    agreement: Agreed, typed_service: tuple[str, str], semantics: str
 ) -> tuple[str, str] | None:
     service, service_type = typed_service
     if service == SERVICE:  # EB-035

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -54,9 +55,8 @@ class OwnIdentity(models.Model):
         """Refuse to rename the pairs that are in use under our present URI (D16)."""
         if normalised(str(self)) == normalised(our_identity().uri):
             return
-        from .partner import Partner  # noqa: PLC0415, it needs our_identity
-
-        names = Partner.objects.filter(our_uri="", in_use=True).order_by("name")
+        partners = apps.get_model("partners", "Partner")
+        names = partners.objects.filter(our_uri="", in_use=True).order_by("name")
         if used_by := ", ".join(names.values_list("name", flat=True)):
             raise ValidationError(
                 {

@@ -14,6 +14,7 @@ from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
 from partners import secrecy
 
+from .dialects import Dialect
 from .fields import check_visible, uri_field
 from .identity import our_identity
 from .networks import check_networks, is_in, networks_of
@@ -317,3 +318,10 @@ class Partner(models.Model):
         for other in others:
             if normalised(other.our_uri_or_default) == ours:
                 raise ValidationError(f"Partner {other} has the same pair of our URI and its URI.")
+
+
+def known_by_network(dialect: str = Dialect.EBMS2) -> models.QuerySet[Partner]:
+    """Return the partners without credential, which are known only by the network of their requests
+    (EB-190)."""
+    partners = Partner.objects.filter(credentials=None, agreements__dialect=dialect)
+    return partners.exclude(allowed_networks="").distinct()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msh.flows.operations.cancel import under_way
+from msh.flows.operations.inspection.copies import under_way
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload

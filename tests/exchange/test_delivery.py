@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from msh.faults import CrashPoint
 from msh.models import Consumer, Delivery, InboundMessage
-from msh.protocol.message import Header, Party, Payload, ReceivedMessage, Route
+from msh.protocol.message import Header, Party, Payload, Route
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.vocabulary import DeliverySemantics, MessageType
 from msh.store.receiving.messages import receive_message
 from tests.exchange.machine import Machine

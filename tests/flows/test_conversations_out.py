@@ -14,6 +14,7 @@ from msh.flows.operations import (
     change_link,
 )
 from msh.flows.operations.cancel import cancel
+from msh.flows.operations.inspection.flights import flight_of
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.models import Flight, History, Incident, OutboundConversation, OutboundMessage
 from msh.protocol.ebms.message import MessageOrder
@@ -216,7 +217,7 @@ def test_a_failed_message_is_outstanding_until_it_is_cancelled(sky: Sky) -> None
     with pytest.raises(NotPossible, match="1 message "):
         change_conversation.restart_conversation(sky.agreement, "talk", ANN)
     Incident.objects.update(resolved_at=timezone.now())
-    shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))
+    shown = flight_of(OutboundMessage.objects.get(pk=first.pk))
     assert shown is not None
     assert change_flight.why_not(shown, OperatorResumed(), timezone.now()) == ""
     cancel(first, Verdict.UNKNOWN, ANN)
@@ -283,7 +284,7 @@ def test_past_its_persist_duration_a_failed_message_is_not_sent_again() -> None:
     OutboundMessage.objects.update(first_sent_at=long_ago)
     with pytest.raises(NotPossible, match="it is past its PersistDuration"):
         change_flight.resume(first, ANN)
-    shown = change_flight.flight_of(OutboundMessage.objects.get(pk=first.pk))
+    shown = flight_of(OutboundMessage.objects.get(pk=first.pk))
     assert shown is not None
     why = change_flight.why_not(shown, OperatorResumed(), timezone.now())
     assert (why, shown.attempt) == ("it is past its PersistDuration", 1), "as the console shows it"

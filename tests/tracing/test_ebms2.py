@@ -8,6 +8,7 @@ from msh import trace_hook
 from msh.flows.receiving.ebms2 import receive, receive_fast_path
 from msh.flows.receiving.incoming import Incoming
 from msh.tracing.context import trace_of
+from msh.tracing.spans import Recorder
 from partners.models import Partner
 from tests.endpoint.ebms2 import agree
 from tests.peer.ebms2 import Outgoing, acknowledgment, acknowledgment_block, message_error
@@ -34,7 +35,7 @@ def collector() -> Iterator[Collector]:
 def spans_of(out: Outgoing, partner: Partner, collector: Collector) -> set[tuple[str, str]]:
     """Names and traces, when both paths have been asked to take it."""
     recorder = trace_hook.recorder
-    assert recorder is not None
+    assert isinstance(recorder, Recorder)
     for path in (receive_fast_path, receive):
         recorder.begin({})
         answer = path(partner, Incoming(out.content_type, out.body))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,12 @@ def job(url: str = "http://127.0.0.1/ebxml/", key: object = Key()) -> Job:
 @contextmanager
 def recording(endpoint: str) -> Iterator[Recorder]:
     """What it has recorded has been sent on return."""
-    trace_hook.start(Recorder(endpoint, 1.0, "http://msh.example/ebxml/"))
-    assert trace_hook.recorder is not None
+    recorder = Recorder(endpoint, 1.0, "http://msh.example/ebxml/")
+    trace_hook.start(recorder)
     try:
-        yield trace_hook.recorder
+        yield recorder
     finally:
-        trace_hook.recorder.close()
+        recorder.close()
         trace_hook.recorder = None
 
 
@@ -125,7 +126,7 @@ def test_collector_that_is_not_there_keeps_nobody_waiting(
     for number in range(5_000):  # more than are kept
         recorder.submitted(f"m-{number}", 7)
     assert time.monotonic() - began < 60  # a try to connect for each would take minutes
-    assert recorder.with_context(job()).headers
+    assert recorder.headers_for(job())
     assert "Queue full, dropping Span" in caplog.text
 
 
@@ -180,17 +181,17 @@ def test_defect_of_the_recorder_is_a_line_in_the_log(
         recorder.begin({})
         recorder.note_message(7, "m-1")
         recorder.watch(lambda status, headers, error=None: lambda body: body)("204 No Content", [])
-        assert recorder.with_context(one) is one
+        assert recorder.headers_for(one) == ()
     assert {record.message for record in caplog.records} == {"a span could not be recorded"}
     assert len(caplog.records) == 5
 
 
 def test_header_names_the_copy_and_goes_over_http_only(recorder: Recorder) -> None:
-    ((name, value),) = recorder.with_context(job()).headers
+    ((name, value),) = recorder.headers_for(job())
     assert name == HEADER
     assert read(value) == (trace_of("m-1"), copy_of("m-1", 2), True)
-    assert recorder.with_context(job("mailto:a@b.example")).headers == ()
-    assert recorder.with_context(job(key="a webhook")).headers == ()
+    assert recorder.headers_for(job("mailto:a@b.example")) == ()
+    assert recorder.headers_for(job(key="a webhook")) == ()
 
 
 def test_share_of_messages_is_the_same_on_both_sides() -> None:
@@ -215,7 +216,9 @@ def test_failed_attempt_is_shown_as_failed() -> None:
     refused = AttemptResult(AttemptOutcome.REFUSED, status=500, detail="500 Server Error")
     with Collector() as collector:
         recorder = Recorder(collector.endpoint, 1.0, "http://msh.example/ebxml/")
-        recorder.posted(recorder.with_context(job()), refused, 0.25)
+        one = job()
+        traced = replace(one, headers=recorder.headers_for(one))
+        recorder.posted(traced, refused, 0.25)
         recorder.close()
         (span,) = collector.spans
     assert span.failed

@@ -5,15 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msh import wire
-from msh.protocol.message import (
-    DocumentReference,
-    ErrorReport,
-    Header,
-    Party,
-    Payload,
-    ReceivedMessage,
-    Route,
-)
+from msh.protocol.message import DocumentReference, ErrorReport, Header, Party, Payload, Route
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.vocabulary import DeliverySemantics, ErrorCode, MessageType, Severity
 
 HEADER_TYPE = 'application/vnd.eb+xml; version="0.21"; charset="UTF-8"'

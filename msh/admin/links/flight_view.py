@@ -11,8 +11,8 @@ from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration, format_seconds, format_time
 from msh.admin.messages.flight_actions import progress_of
-from msh.flows.operations.change_flight import flight_of, with_flights
 from msh.flows.operations.inspection.causes import CAUSES, RETRIED
+from msh.flows.operations.inspection.flights import flight_of, with_flights
 from msh.flows.operations.inspection.situation import why_they_failed
 from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.models import FLIGHTS_IN, HELD, Attempt, OutboundLink, OutboundMessage, OutboundState

@@ -22,9 +22,9 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
 from msh.admin.setup.connection import TEST_PERMISSIONS
-from msh.flows.operations.cancel import under_way
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import ERROR_MESSAGES
+from msh.flows.operations.inspection.copies import under_way
 from msh.flows.operations.inspection.why_not_acknowledged import COPY_UNDER_WAY
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import BulkAction, Direction, OutboundLink, OutboundMessage

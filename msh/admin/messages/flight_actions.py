@@ -8,7 +8,8 @@ from django.utils import timezone
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.admin.framework.time_format import format_time
 from msh.flows.operations import actions, change_flight
-from msh.flows.operations.change_flight import FlightChange, flight_of
+from msh.flows.operations.change_flight import FlightChange
+from msh.flows.operations.inspection.flights import flight_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.flows.receiving import questions
 from msh.models import OutboundMessage, OutboundState

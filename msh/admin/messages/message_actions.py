@@ -14,8 +14,8 @@ from unfold.widgets import (
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
 from msh.flows.operations import actions, cancel, operator_submissions
-from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.copies import twice_if_sent
+from msh.flows.operations.inspection.flights import flight_of
 from msh.flows.operations.operator_submissions import Correction
 from msh.models import OutboundMessage, OutboundState
 from msh.protocol import sequence

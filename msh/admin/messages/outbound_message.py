@@ -19,9 +19,9 @@ from msh.admin.framework.bulk import BulkPage, bulk_url, may_begin
 from msh.admin.framework.filters import GivenFilter
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import Table
-from msh.flows.operations.change_flight import flight_of
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.copies import has_it_twice
+from msh.flows.operations.inspection.flights import flight_of
 from msh.flows.operations.inspection.why_not_sent import advised, explanation_of
 from msh.flows.operations.link_actions import RESUME
 from msh.flows.operations.many import stopped_messages

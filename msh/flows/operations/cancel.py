@@ -2,20 +2,16 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations import change_flight
 from msh.flows.operations.guard import allowed
+from msh.flows.operations.inspection.copies import under_way
 from msh.flows.receiving.link_status import NoStatus, enquire
-from msh.flows.sending.copies import GRACE
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import (
-    Attempt,
     Direction,
     OutboundLink,
     OutboundMessage,
@@ -153,14 +149,6 @@ def _partner_lacks(message: OutboundMessage, attempt: int, answer: _Answer | Non
         return False
     by_mail = message.link.partner.is_reached_by_mail
     return answer.status.has(message.message_id) is False and not by_mail
-
-
-def under_way(link: OutboundLink, message: OutboundMessage | None = None) -> bool:
-    """Whether a copy of a message on this link, or of this one, is being sent."""
-    limit = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
-    which = {"message__link": link} if message is None else {"message": message}
-    open_attempts = Attempt.objects.filter(**which, ended_at=None)
-    return open_attempts.filter(claimed_at__gt=Now() - limit).exists()
 
 
 def _ask(message: OutboundMessage) -> _Answer | None:

@@ -1,10 +1,8 @@
 """Operators' actions on one message that has a flight: the same as on a link."""
 
-from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 
 from django.db import transaction
 
@@ -25,7 +23,7 @@ from msh.protocol.flight import Flight, FlightState, step
 from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
 from msh.store.flights.flights import Flights
-from msh.store.flights.locked_flight import read_flights, shown_state
+from msh.store.flights.locked_flight import shown_state
 from msh.store.history import Actor
 
 _Verb = OperatorSuspended | OperatorResumed | RetriesReset | SendNowRequested
@@ -126,26 +124,6 @@ def _unknown(message: OutboundMessage, state: str) -> Proposal:
         message.message_id,
         place_of(message),
     )
-
-
-def flight_of(message: OutboundMessage) -> Flight | None:
-    """As an event would find it, nothing being locked; None for a message that has no flight and
-    never had one. It is read once for this `message`. Raises UnreadableTermsError."""
-    if _READ not in vars(message):
-        with_flights([message])
-    return cast("Flight | None", vars(message)[_READ])
-
-
-def with_flights(messages: Iterable[OutboundMessage]) -> list[OutboundMessage]:
-    """The same messages; `flight_of` them needs no further queries."""
-    found = list(messages)
-    flights = read_flights([one.pk for one in found if one.flies])
-    for one in found:
-        vars(one)[_READ] = flights.get(one.pk)
-    return found
-
-
-_READ = "flight_as_read"
 
 
 def why_not(flight: Flight, event: _Verb | MessageCancelled, now: datetime) -> str:

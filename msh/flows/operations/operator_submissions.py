@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel
-from msh.flows.operations.change_flight import flight_of
+from msh.flows.operations.inspection.flights import flight_of
 from msh.flows.operations.inspection.raw_message import BytesMissing, payload_of
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit

@@ -14,9 +14,9 @@ from django.db.models.functions import Length
 
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.numbers import require_numbers
-from msh.flows.operations.cancel import under_way
 from msh.flows.operations.change_link import Done, require_as_seen
 from msh.flows.operations.guard import allowed
+from msh.flows.operations.inspection.copies import under_way
 from msh.flows.receiving.link_status import enquire
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import (

@@ -25,7 +25,8 @@ from msh.protocol.events import (
     TransientErrorReceived,
 )
 from msh.protocol.kinds import Verdict
-from msh.protocol.message import Header, ReceivedMessage
+from msh.protocol.message import Header
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity

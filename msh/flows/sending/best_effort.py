@@ -11,7 +11,7 @@ from django.conf import settings
 
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies, lanes
-from msh.flows.sending.copies import ANSWER_LIMIT, GRACE, UNSENDABLE, why_unsendable
+from msh.flows.sending.copies import ANSWER_LIMIT, UNSENDABLE, why_unsendable
 from msh.flows.sending.kinds import BestEffortCopy, Ended, Unit
 from msh.flows.sending.one_by_one import found
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -28,7 +28,7 @@ from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Places, Work
 from msh.store.sending.submissions import load_best_effort
-from msh.transport.job import Job
+from msh.transport.job import GRACE, Job
 from msh.wire.dialect import Entity, dialect_named
 
 

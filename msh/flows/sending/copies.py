@@ -18,7 +18,7 @@ from msh.protocol.attempt import (
 )
 from msh.protocol.events import AttemptFailed, AttemptRefused, AttemptTransmitted
 from msh.store.sending.isolation import describe, one_line
-from msh.transport.job import COPY_CRASH_POINTS, CrashPoints, Job
+from msh.transport.job import COPY_CRASH_POINTS, GRACE, CrashPoints, Job
 from msh.transport.registry import transmits_lines_only
 from msh.wire.dialect import Entity
 from partners.models import Identity, Partner
@@ -26,8 +26,6 @@ from partners.secrecy import SecretUnreadableError
 
 logger = logging.getLogger(__name__)
 
-GRACE = 5.0
-"""Most seconds from claim to socket write; then the process was stopped, and sends nothing."""
 ANSWER_LIMIT = 1024 * 1024
 """Bytes of an answer that is read, if it is a signal (EB-157)."""
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from msh import wire
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
-from msh.flows.sending.copies import GRACE, UNSENDABLE, why_unsendable
+from msh.flows.sending.copies import UNSENDABLE, why_unsendable
 from msh.flows.sending.kinds import Ended, SignalCopy, Unit
 from msh.flows.sending.one_by_one import found
 from msh.models import SignalKind
@@ -34,7 +34,7 @@ from msh.store.sending.signals import (
     end_signal,
     end_signals,
 )
-from msh.transport.job import SIGNAL_CRASH_POINTS, Job
+from msh.transport.job import GRACE, SIGNAL_CRASH_POINTS, Job
 from msh.wire.dialect import Entity, dialect_named
 from partners.models import Identity, Partner
 from partners.secrecy import SecretUnreadableError

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from msh.protocol.message import IDENTITY_BYTES, ErrorReport, Payload, are_of_copies
+from msh.protocol.message import IDENTITY_BYTES, ErrorReport, Payload
+from msh.protocol.received import are_of_copies
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 from msh.protocol.vocabulary import Severity as InnerSeverity
 

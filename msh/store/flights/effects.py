@@ -1,11 +1,11 @@
 """What each effect of a flight's table writes, and of a gate's, beyond what all have in common."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msh.protocol import effects as do
-from msh.protocol.flight.gate import MessageUnreached
+from msh.protocol.flight.gate import GateEvent, MessageUnreached
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason
 from msh.store.engine import run
@@ -14,9 +14,6 @@ from msh.store.sending.effects import COMMON, Method, Writer
 
 from . import flight_sql, gate_sql
 from .locked_flight import LockedFlight, text_of
-
-if TYPE_CHECKING:
-    from .flights import Flights
 
 
 def detail_of(effects: Iterable[object]) -> str:
@@ -58,8 +55,9 @@ def with_last_words(key: int, detail: str) -> tuple[str, Reason]:
 class FlightWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
-    unit: "Flights"
     one: LockedFlight = field(kw_only=True)
+    step_gate: Callable[[int, GateEvent], None] = field(kw_only=True)
+    """Lets an event happen to the gate of a partner."""
 
     def complete(self, effect: do.Complete) -> None:
         self._end("acknowledged")
@@ -94,7 +92,7 @@ class FlightWriter(Writer):
 
     def report_unreachable(self, effect: do.ReportUnreachable) -> None:
         words = with_last_words(self.one.key, effect.detail)
-        self.unit.step_gate(self.partner_id, MessageUnreached(effect.message_id, *words))
+        self.step_gate(self.partner_id, MessageUnreached(effect.message_id, *words))
 
 
 FlightWriter.METHODS = {

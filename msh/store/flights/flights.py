@@ -193,7 +193,10 @@ class Flights(UnitOfWork):
             about = (one.row.partner_id, one.row.message_id, name, (was, now))
             self.record(*about, detail_of(effects), actor, code=code_of(effects))
         keys = {one.row.message_id: one.key}
-        FlightWriter(self, one.row.partner_id, keys, name, actor, one=one).write(effects)
+        writer = FlightWriter(
+            self, one.row.partner_id, keys, name, actor, one=one, step_gate=self.step_gate
+        )
+        writer.write(effects)
         if held and (told := gate.event_of(before, after, event)):
             self.step_gate(one.row.partner_id, told)
         return after

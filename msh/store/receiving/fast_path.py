@@ -12,7 +12,7 @@ from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol import receiver
 from msh.protocol.kinds import OnUnexpectedFirst
-from msh.protocol.message import ReceivedMessage
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.store import capacity
 from msh.store.cache import Cache

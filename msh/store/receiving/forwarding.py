@@ -14,8 +14,9 @@ from msh.models import InboundMessage, InboundState, OutboundLink, OutboundMessa
 from msh.protocol import routing, sequence
 from msh.protocol.kinds import IncidentKind, RouteMode
 from msh.protocol.lane import LaneState
-from msh.protocol.message import Header, Payload, ReceivedMessage
+from msh.protocol.message import Header, Payload
 from msh.protocol.message import Route as RoutingHeader
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.routing import Onward
 from msh.store import history, incidents
 from msh.store.engine import USE_INDEX_ORDER, Call, Statement, Write, run

@@ -10,7 +10,8 @@ from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
 from msh.protocol.admission import Postponed, admission
-from msh.protocol.message import Field, Header, PartialHeader, ReceivedMessage
+from msh.protocol.message import Field, Header, PartialHeader
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
 from msh.store import capacity

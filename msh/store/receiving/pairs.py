@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from msh.models import InboundLink
 from msh.models.inbound import UNACKNOWLEDGED
 from msh.protocol.kinds import OnUnexpectedFirst
-from msh.protocol.message import ReceivedMessage, are_of_copies
+from msh.protocol.received import ReceivedMessage, are_of_copies
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.store.engine import Call, run
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from msh.models import InboundState, SignalKind
 from msh.protocol import effects as do
 from msh.protocol import receiver
-from msh.protocol.message import Header, PartialHeader, Payload, ReceivedMessage
+from msh.protocol.message import Header, PartialHeader, Payload
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import ReceivingLink
 from msh.store import history, incidents
 from msh.store.engine import Call

@@ -6,15 +6,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import QuerySet
 
 from msh.allowance import Known
 from msh.store.cache import Cache
 from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
-from msh.wire.dialect import EBMS2, Dialect, dialect_by_network
+from msh.wire.dialect import dialect_by_network
 from partners.models import Partner
 from partners.models.credential import presented
+from partners.models.partner import known_by_network
 
 _cached: Cache[tuple[str, str], Partner] = Cache()
 
@@ -85,20 +85,13 @@ def _digests() -> list[str]:
 credentials = Known(_digests)
 
 
-def known_by_network(dialect: Dialect = EBMS2) -> QuerySet[Partner]:
-    """The partners without credential, which are known only by the network of their requests
-    (EB-190)."""
-    partners = Partner.objects.filter(credentials=None, agreements__dialect=dialect.name)
-    return partners.exclude(allowed_networks="").distinct()
-
-
 def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, ...]:
     """The partners without credential whose networks show that a request without Authorization may
     be theirs. None if it is in no dialect that says which of them it is."""
     dialect = dialect_by_network(content_type)
     if dialect is None:
         return ()
-    return tuple(one for one in known_by_network(dialect) if one.is_shown_by(address))
+    return tuple(one for one in known_by_network(dialect.name) if one.is_shown_by(address))
 
 
 def cached_sender(authorization: str) -> Partner | None:

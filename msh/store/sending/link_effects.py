@@ -1,10 +1,10 @@
 """What each effect of the Sender's table writes, beyond what all messages have in common."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msh.protocol import effects as do
 from msh.protocol.agreement import Terms
@@ -14,9 +14,6 @@ from msh.store import incidents
 from . import message_sql, upstream
 from .effects import COMMON, Method, Writer
 from .locked_link import Locked
-
-if TYPE_CHECKING:
-    from .links import OutboundLinks
 
 
 @lru_cache(maxsize=1000)
@@ -29,8 +26,9 @@ def text_of(terms: Terms) -> str:
 class LinkWriter(Writer):
     METHODS: ClassVar[Mapping[type, Method]]
 
-    unit: "OutboundLinks"
     locked: Locked = field(kw_only=True)
+    begin_next: Callable[[int], None] = field(kw_only=True)
+    """Puts the first message of a partner's queue in flight."""
 
     def put_in_flight(self, effect: do.PutInFlight) -> None:
         self.unit.add(
@@ -119,7 +117,7 @@ class LinkWriter(Writer):
             Writer.notify_from_party(self, effect)
 
     def start_next(self, effect: do.PollLane) -> None:
-        self.unit.start_next(self.partner_id)
+        self.begin_next(self.partner_id)
 
     def _acknowledge_upstream(self, message_id: str) -> None:
         if forwarded := self.locked.forwards.get(message_id):

@@ -41,8 +41,6 @@ class OutboundLinks(UnitOfWork):
     """Links locked in this transaction, by partner id."""
 
     _locked: dict[int, Locked] = field(default_factory=dict)
-    has_signals: bool = False
-    """A signal is pending to another partner."""
     forwards: bool = False
     """There is something to be forwarded."""
 
@@ -138,7 +136,10 @@ class OutboundLinks(UnitOfWork):
             states = (before.state, after.state)
             self.record(partner_id, "", name, states, _changed_numbers(before, after), actor)
         self._note_suspension(locked, before, after, effects, actor)
-        LinkWriter(self, partner_id, locked.keys, name, actor, locked=locked).write(effects)
+        writer = LinkWriter(
+            self, partner_id, locked.keys, name, actor, locked=locked, begin_next=self.start_next
+        )
+        writer.write(effects)
         return after
 
     def start_next(self, partner_id: int) -> None:

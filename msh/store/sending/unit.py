@@ -29,6 +29,8 @@ class UnitOfWork:
     """Partners to whom something may be sent now."""
     notifies: bool = False
     """There is an event for a From-Party."""
+    has_signals: bool = False
+    """A signal is pending to another partner."""
 
     def record(
         self,

@@ -6,15 +6,8 @@ from itertools import chain
 from urllib.parse import unquote
 
 from msh.protocol.errors import ProtocolError, Refused, Unreadable
-from msh.protocol.message import (
-    DocumentReference,
-    Field,
-    Header,
-    PartialHeader,
-    Payload,
-    ReceivedMessage,
-    Route,
-)
+from msh.protocol.message import DocumentReference, Field, Header, PartialHeader, Payload, Route
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire import mime
 from msh.wire.document import check_charset

@@ -9,7 +9,8 @@ from msh.models import (
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import QueueError
 from msh.protocol.events import AckReceived
-from msh.protocol.message import Field, ReceivedMessage
+from msh.protocol.message import Field
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links

@@ -7,13 +7,8 @@ import pytest
 
 from msh import wire
 from msh.protocol.errors import Refused, Unreadable
-from msh.protocol.message import (
-    DocumentReference,
-    Field,
-    Header,
-    Payload,
-    ReceivedMessage,
-)
+from msh.protocol.message import DocumentReference, Field, Header, Payload
+from msh.protocol.received import ReceivedMessage
 from msh.protocol.vocabulary import ErrorCode, MessageType
 from msh.wire.trp.envelope import parse_readable
 from tests.wire.samples import (

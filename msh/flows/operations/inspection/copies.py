@@ -1,9 +1,27 @@
-"""Whether the partner has the same content twice, or will have: what an operator must know about a
-message and its copies that were submitted again."""
+"""Whether a copy is being sent, and whether the partner has the same content twice, or will have:
+what an operator must know about a message, its copies, and those that were submitted for it."""
 
-from msh.models import OutboundMessage, OutboundState
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from msh.models import Attempt, OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.kinds import Verdict
 from msh.store.operations.copies import received_before
+from msh.transport.job import GRACE
+
+
+def longest() -> timedelta:
+    """Return the time after which a copy that was claimed is under way no more."""
+    return timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
+
+
+def under_way(link: OutboundLink, message: OutboundMessage | None = None) -> bool:
+    """Whether a copy of a message on this link, or of this one, is being sent."""
+    which = {"message__link": link} if message is None else {"message": message}
+    open_attempts = Attempt.objects.filter(**which, ended_at=None)
+    return open_attempts.filter(claimed_at__gt=Now() - longest()).exists()
 
 
 def is_received(message: OutboundMessage) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from msh.flows.operations import change_incident
+from msh.flows.operations.many import stopped_messages
 from msh.models import (
     EVER,
     HELD,
@@ -24,6 +25,7 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason
 from msh.store.flights.conversations import count_outstanding
 
+from .flights import flight_of
 from .ways import Standing
 
 
@@ -38,8 +40,6 @@ def standing_of_message(message: OutboundMessage, now: datetime) -> Standing:
         return Standing.FAILED
     if not message.flies:
         return Standing.OVER
-    from msh.flows.operations.change_flight import flight_of  # noqa: PLC0415  a command that reads loads nothing that acts
-
     flight = flight_of(message)
     if flight is None or flight.state not in (FlightState.HELD, FlightState.FAILED):
         return Standing.OVER
@@ -76,8 +76,6 @@ def trouble_of(incident: Incident, now: datetime) -> Trouble:
 
 def failed_for(incident: Incident) -> QuerySet[OutboundMessage]:
     """Messages that failed for it, and of which no copy was submitted."""
-    from msh.flows.operations.many import stopped_messages  # noqa: PLC0415  a command that reads loads nothing that acts
-
     failed = stopped_messages.of(stopped_messages.failed(EVER), "", "", incident.pk)
     return failed.filter(corrected_by=None)
 

@@ -22,6 +22,7 @@ from msh.protocol.reason import Reason, deciding
 from msh.store.operations.windows import is_in_maintenance
 
 from .causes import OUTCOMES, cause_of, is_retrying, retrying
+from .copies import under_way
 from .situation import why_they_failed
 from .standing import standing_of_link, standing_of_message
 from .ways import Standing, filled
@@ -99,8 +100,6 @@ def _turn(flight: Flight, conversation: OutboundConversation) -> str:
 
 
 def _held(message: OutboundMessage, flight: Flight) -> str:
-    from msh.flows.operations.cancel import under_way  # noqa: PLC0415  a command that reads loads nothing that acts
-
     standing = standing_of_message(message, timezone.now())
     if flight.held_for == OPERATOR:
         what, advice = "An operator holds it", ""

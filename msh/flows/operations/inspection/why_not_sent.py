@@ -6,7 +6,6 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.utils.timezone import localtime
 
 from msh.models import OutboundMessage, OutboundState
@@ -17,7 +16,7 @@ from msh.protocol.reason import Reason, deciding
 from msh.store.operations.queue_place import MOST
 
 from .causes import OUTCOMES, cause_of, is_retrying, retrying
-from .copies import story_of_copies
+from .copies import longest, story_of_copies
 from .situation import ENDED, LastAttempt, Situation, situation_of
 from .ways import Standing, filled, words_of
 from .why_not_acknowledged import (
@@ -178,10 +177,7 @@ def _still_under_way(situation: Situation) -> str:
     attempt = situation.attempt
     if attempt is None or attempt.ended_at is not None:
         return ""
-    from msh.flows.sending.copies import GRACE  # noqa: PLC0415 - loads the transports
-
-    longest = timedelta(seconds=settings.MSH_HTTP_DEADLINE + 2 * GRACE)
-    lost = situation.place.now - attempt.claimed_at > longest
+    lost = situation.place.now - attempt.claimed_at > longest()
     return "" if lost else f" {COPY_UNDER_WAY}"
 
 

@@ -20,7 +20,7 @@ from django.db.models.expressions import Combinable
 
 from msh.faults import CrashPoint, reach
 from msh.flows.errors import NotPossible, NotYet
-from msh.flows.operations import change_link
+from msh.flows.operations import change_flight, change_link, operator_submissions
 from msh.flows.operations.cancel import cancel as cancel_message
 from msh.flows.operations.change_delivery import decide_one
 from msh.flows.operations.many import replay, stopped_messages
@@ -134,6 +134,22 @@ def _nothing(since: datetime) -> QuerySet[OutboundMessage]:
     return OutboundMessage.objects.none()
 
 
+def _submit_again(key: int, actor: Actor) -> None:
+    operator_submissions.submit_again(_stopped_message(key), actor)
+
+
+def _resume_message(key: int, actor: Actor) -> None:
+    change_flight.resume(_stopped_message(key), actor)
+
+
+def _stopped_message(key: int) -> OutboundMessage:
+    messages = OutboundMessage.objects.select_related("link__partner", "agreement").defer("head")
+    message = messages.filter(pk=key).first()
+    if message is None:
+        raise NotPossible("The message was removed.")
+    return message
+
+
 CHOICES: dict[str, Choice] = {
     BulkAction.RESUME: Choice(_suspended, "partner_id", F("partner__name"), _resume),
     BulkAction.RUN_AGAIN: Choice(_parked, "pk", replay.LABEL, _run_again),
@@ -144,11 +160,11 @@ CHOICES: dict[str, Choice] = {
         stopped_messages.failed,
         "pk",
         F("message_id"),
-        stopped_messages.submit_again,
+        _submit_again,
         in_order=True,
     ),
     BulkAction.RESUME_MESSAGES: Choice(
-        stopped_messages.held, "pk", F("message_id"), stopped_messages.resume
+        stopped_messages.held, "pk", F("message_id"), _resume_message
     ),
 }
 OF_MESSAGES = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)

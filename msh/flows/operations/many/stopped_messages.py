@@ -7,8 +7,6 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from msh.flows.errors import NotPossible
-from msh.flows.operations import change_flight, operator_submissions
 from msh.models import (
     HELD,
     Direction,
@@ -21,7 +19,6 @@ from msh.models import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.vocabulary import ErrorCode
-from msh.store.history import Actor
 from msh.store.operations.copies import received_before
 
 _EXPIRED = Q(detail__contains=f"{ErrorCode.TIME_TO_LIVE_EXPIRED.value}:")
@@ -124,19 +121,3 @@ def _why_not(one: OutboundMessage, copies: Mapping[int, str], received: Mapping[
     if one.holds_up:
         return "It stops its conversation: resume it, or submit it again on its page."
     return ""
-
-
-def submit_again(key: int, actor: Actor) -> None:
-    operator_submissions.submit_again(_find(key), actor)
-
-
-def resume(key: int, actor: Actor) -> None:
-    change_flight.resume(_find(key), actor)
-
-
-def _find(key: int) -> OutboundMessage:
-    messages = OutboundMessage.objects.select_related("link__partner", "agreement").defer("head")
-    message = messages.filter(pk=key).first()
-    if message is None:
-        raise NotPossible("The message was removed.")
-    return message

@@ -55,7 +55,7 @@ class Reached(NamedTuple):
 
 
 def archive(spark: SparkSession, arguments: Namespace) -> Summary:
-    output, until = Output(spark, arguments.output), arguments.until
+    output, until = Output(arguments.output), arguments.until
     earlier = reached(output)
     options = server_options(arguments)
     last = _last_day(options)

@@ -81,7 +81,7 @@ def main(words: list[str] | None = None) -> int:
 
 def extract(spark: SparkSession, arguments: Namespace) -> Summary:
     columns = read_columns(arguments.columns) if arguments.columns else None
-    output = Output(spark, arguments.output)
+    output = Output(arguments.output)
     after = last_position(output)
     feed = (
         spark.read.format("ebxml")

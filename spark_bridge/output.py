@@ -3,9 +3,8 @@ path without a scheme is on the cluster's default one, as it is for Spark. On th
 
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from spark_bridge.job import JobFailed
+from spark_bridge.session import gateway
 
 _UNFINISHED = "_unfinished"  # Spark reads no folder of such a name
 
@@ -13,9 +12,10 @@ _UNFINISHED = "_unfinished"  # Spark reads no folder of such a name
 class Output:
     """A folder of folders, each of one run of the job."""
 
-    def __init__(self, spark: SparkSession, location: str) -> None:
-        jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop has no other door in Python
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    def __init__(self, location: str) -> None:
+        """For the session that `open_session` has opened."""
+        jvm = gateway().jvm  # Hadoop has no other door in Python
+        configuration = jvm.org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration()
         self._path = jvm.org.apache.hadoop.fs.Path
         self._files: Any = self._path(location).getFileSystem(configuration)
         self._location = location

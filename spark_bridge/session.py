@@ -5,9 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_bridge.source import EbxmlDataSource
@@ -38,21 +41,31 @@ def open_session(name: str) -> SparkSession:
     require_java()
     # Spark would take python3 from the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    for setting, value in USUAL.items():
-        if not is_configured(setting):
-            builder = builder.config(setting, value)
-    if not _is_submitted():
-        builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
-    session = builder.getOrCreate()
+    if SparkSession.getActiveSession() is None:
+        SparkContext(conf=_configuration(name), gateway=gateway())
+    session = SparkSession.builder.getOrCreate()
     session.dataSource.register(EbxmlDataSource)
     return session
 
 
+@cache
+def gateway() -> Any:
+    """Return py4j's gateway to the JVM of this process: that of spark-submit, or a new one. Spark
+    uses it too, because `open_session` hands it over."""
+    return launch_gateway()  # type: ignore[no-untyped-call]
+
+
+def _configuration(name: str) -> SparkConf:
+    given = {setting: value for setting, value in USUAL.items() if not is_configured(setting)}
+    if not _is_submitted():
+        given["spark.master"] = os.environ.get("SPARK_MASTER", "local[*,4]")
+    return SparkConf().setAppName(name).setAll(list(given.items()))
+
+
 def is_configured(name: str) -> bool:
-    """Whether spark-submit or a file of its configuration sets it."""
-    SparkContext._ensure_initialized()  # noqa: SLF001 - before there is a JVM, SparkConf is empty
-    return SparkConf().contains(name)
+    """Whether spark-submit or a file of its configuration sets it. PySpark's own SparkConf is empty
+    before there is a context."""
+    return bool(gateway().jvm.org.apache.spark.SparkConf().contains(name))
 
 
 def require_java() -> None:

@@ -20,15 +20,8 @@ OURS = frozenset(PACKAGES)
 KEPT = {
     # redis-py does not show the socket on which the loop waits beside its own events.
     "msh/flows/wake_up_listener.py": {"_sock"},
-    # aiosmtpd refuses lines of more than 1,000 bytes, reads any mail into memory, and closes a
-    # connection that is too slow without a word.
-    "msh/smtpd/session.py": {"_handle_client", "_handler_coroutine", "_reader"}
-    | {"_reset_timeout", "_set_post_data_state", "_timeout_cb"},
     # docs/decisions/2026-11-26-maintained-web-server.md
     "msh/web/connection.py": {"_messages"},
-    # PySpark has no other way to Hadoop's file systems, or to know what spark-submit has set.
-    "spark_bridge/output.py": {"_jsparkSession", "_jvm"},
-    "spark_bridge/session.py": {"_ensure_initialized"},
 }
 """Where nothing public does the same. It only gets shorter."""
 OPTIONAL = ("msh/sign_on/", "spark_bridge/")

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, AnyStr
+from typing import Any, AnyStr, Protocol
 
 from aiosmtpd.smtp import MISSING, SMTP, Envelope, Session, syntax
 
@@ -10,11 +10,10 @@ from partners.models import Partner
 
 from .bounds import Bounds
 
-if TYPE_CHECKING:
-    from . import Handler
-
 LINGER = 5.0
 """Seconds in which a client may still read why its connection is closed."""
+NEVER = 7 * 86_400.0
+"""Seconds after which aiosmtpd closes a connection, without a word: `_deadline` comes first."""
 STEP = 64 * 1024
 """Bytes of a mail after which its deadline is moved, and room is taken."""
 
@@ -31,20 +30,44 @@ class MailEnvelope(Envelope):
         self.client = ""
 
 
-class Server(SMTP):
+class Hooks(Protocol):
+    """What is asked of the handler of mails, besides aiosmtpd's own hooks."""
+
+    async def handle_DATA(  # noqa: N802
+        self, server: "Server", session: Session, envelope: MailEnvelope
+    ) -> str: ...
+
+    def reply_to(self, error: Exception, client: str) -> str: ...
+
+    async def note_refusal(self, server: "Server", reply: str) -> None: ...
+
+    def log_refusal(self, client: str, reply: str, error: Exception | None = None) -> None: ...
+
+
+class _Reading(asyncio.StreamReaderProtocol):
+    """Keeps the reader that aiosmtpd hands to asyncio's class, which has no name for it."""
+
+    def __init__(self, stream_reader: asyncio.StreamReader, *given: Any, **options: Any) -> None:
+        self.reader = stream_reader
+        super().__init__(stream_reader, *given, **options)
+
+
+class Server(SMTP, _Reading):
     """`partner` is who the client has shown to be, if it has: its refusals are counted."""
 
-    event_handler: "Handler"
+    event_handler: Hooks
 
-    def __init__(self, handler: "Handler", bounds: Bounds, **options: Any) -> None:
+    def __init__(self, handler: Hooks, bounds: Bounds, **options: Any) -> None:
         self._bounds = bounds
         self._address: str | None = None
         self._is_counted = False
+        self._is_served = False  # aiosmtpd talks with the client
         self._closes: asyncio.Task[None] | None = None
         self.partner: Partner | None = None
         self.is_noted = False
         """Whether the refusal that is given next was written down already."""
-        super().__init__(handler, timeout=bounds.limits.idle, **options)
+        self._deadline: asyncio.TimerHandle | None = None
+        super().__init__(handler, timeout=NEVER, **options)
         self._shown_by = self.loop.time() + bounds.limits.stranger
 
     def _create_envelope(self) -> MailEnvelope:
@@ -66,6 +89,8 @@ class Server(SMTP):
         except BaseException:
             transport.abort()  # type: ignore[attr-defined]
             raise
+        self._is_served = True
+        self._extend()
 
     def _turn_away(self, transport: Any, address: str, why: str) -> None:
         reply = f"421 4.7.0 {why}"
@@ -78,7 +103,9 @@ class Server(SMTP):
             return  # turned away, or lost before: aiosmtpd says so itself if STARTTLS fails
         self._is_counted = False
         self._bounds.disconnect(self._address)
-        if self._handler_coroutine is not None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._is_served:
             super().connection_lost(error)
 
     def data_received(self, data: bytes) -> None:
@@ -90,19 +117,20 @@ class Server(SMTP):
 
     def know(self, partner: Partner) -> None:
         self.partner = partner
-        self._reset_timeout()
+        self._extend()
 
-    async def _handle_client(self) -> None:
-        with suppress(ConnectionError):  # it has gone; connection_lost cleans up
-            await super()._handle_client()
+    def _extend(self, seconds: float | None = None) -> None:
+        """Give the client so many seconds from now on. Before authentication, further commands do
+        not extend the time limit."""
+        if seconds is None and self.partner is None:
+            seconds = max(0.1, self._shown_by - self.loop.time())
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._is_counted:
+            seconds = seconds or self._bounds.limits.idle
+            self._deadline = self.loop.call_later(seconds, self._time_out)
 
-    def _reset_timeout(self, duration: float | None = None) -> None:
-        """Before authentication, further commands do not extend the time limit."""
-        if duration is None and self.partner is None:
-            duration = max(0.1, self._shown_by - self.loop.time())
-        super()._reset_timeout(duration)
-
-    def _timeout_cb(self) -> None:
+    def _time_out(self) -> None:
         self._closes = self.loop.create_task(self._end("421 4.4.2 too slow, closing"))
 
     async def _end(self, reply: str) -> None:
@@ -120,7 +148,10 @@ class Server(SMTP):
     async def push(self, status: AnyStr) -> None:
         if isinstance(status, str) and status[:1] in ("4", "5"):
             await self._note(status)
-        await super().push(status)
+        else:
+            self._extend()
+        with suppress(ConnectionError):  # it has gone; connection_lost cleans up
+            await super().push(status)
 
     async def handle_exception(self, error: Exception) -> str:
         """Nothing was taken; the sender tries again."""
@@ -159,7 +190,7 @@ class Server(SMTP):
         mail = _Mail(self._bounds, envelope.partner, self.data_size_limit or 0)
         try:
             await self._read(mail)
-            self._reset_timeout()
+            self._extend()
             if mail.why_not:
                 await self.push(mail.why_not)
                 return
@@ -167,7 +198,7 @@ class Server(SMTP):
             await self.push(await self.event_handler.handle_DATA(self, session, envelope))
         finally:
             mail.release()
-            self._set_post_data_state()  # type: ignore[no-untyped-call]
+            self.envelope = self._create_envelope()  # the next mail
 
     async def _read(self, mail: "_Mail") -> None:
         """Lines end in CRLF and nothing else: one that ends in a bare LF goes on, so that nobody
@@ -176,10 +207,10 @@ class Server(SMTP):
         at_line_start = True
         while True:
             try:
-                piece = await self._reader.readuntil(b"\r\n")
+                piece = await self.reader.readuntil(b"\r\n")
                 ends = True
             except asyncio.LimitOverrunError as long:
-                piece = await self._reader.readexactly(long.consumed)
+                piece = await self.reader.readexactly(long.consumed)
                 ends = False
             if at_line_start and piece == b".\r\n":
                 return
@@ -188,7 +219,7 @@ class Server(SMTP):
             moved += len(piece)
             if moved % STEP < len(piece):
                 deadline = began + limits.idle + moved / limits.rate
-                self._reset_timeout(max(0.1, deadline - self.loop.time()))
+                self._extend(max(0.1, deadline - self.loop.time()))
 
 
 class _Mail:

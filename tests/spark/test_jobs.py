@@ -224,7 +224,7 @@ def test_archive_waits_until_the_ends_of_the_day_before_are_committed(
 
 
 def test_how_far_the_archive_has_come(spark: SparkSession, tmp_path: Path) -> None:
-    output = Output(spark, str(tmp_path))
+    output = Output(str(tmp_path))
     assert reached(output) == Reached(date(1970, 1, 1), 0)
     for name in ("days=1970-01-01_2026-11-01_9", "days=2026-11-01_2026-11-08_40", "_unfinished"):
         (tmp_path / name).mkdir()

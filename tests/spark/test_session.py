@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_bridge.session import JavaMissing, is_configured, require_java
+from spark_bridge.session import JavaMissing, gateway, is_configured, require_java
 
 CURE = "install it (Debian, Ubuntu: apt install openjdk-17-jre-headless), or name another one"
 
@@ -42,7 +42,7 @@ def test_java_that_is_new_enough() -> None:
 
 def test_setting_of_spark_submit(spark: SparkSession) -> None:
     """It hands them over as properties of the JVM."""
-    system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
+    system = gateway().jvm.java.lang.System
     assert not is_configured("spark.of.this.test")
     try:
         system.setProperty("spark.of.this.test", "false")

@@ -5,10 +5,10 @@ from functools import partial
 
 from msh.flows.operations import rotate_keys
 
-from . import second_factor
+from . import store
 
 
 @rotate_keys.kept_secrets.register
 def kept_secrets() -> Iterator[rotate_keys.Kept]:
-    for name, token, key in second_factor.kept_secrets():
-        yield f"user {name}", token, partial(second_factor.replace_secret, key, token)
+    for name, token, key in store.kept_secrets():
+        yield f"user {name}", token, partial(store.replace_secret, key, token)

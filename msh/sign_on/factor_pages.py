@@ -22,7 +22,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.admin.framework import error_pages, sessions
 
-from . import second_factor
+from . import second_factor, store
 from .gate import DEVICE, PASSED, pass_by
 
 _SECRET = "msh_new_second_factor"  # noqa: S105  a name in the session
@@ -113,7 +113,7 @@ def _refuse(request: HttpRequest, user: User) -> HttpResponse | None:
 
 
 def _warn_of_last_codes(request: HttpRequest, user: User) -> None:
-    left = second_factor.recovery_codes_left(user)
+    left = store.recovery_codes_left(user)
     if left <= 3:
         said = (
             f"You have {left} recovery codes left. To get new ones, remove the second factor and"
@@ -159,7 +159,7 @@ def _kept(request: HttpRequest, user: User) -> HttpResponse:
             sessions.record(request, user.get_username(), "second factor: removed")
             del request.session[PASSED], request.session[DEVICE]
             return HttpResponseRedirect(reverse("second_factor_set_up"))
-    left = second_factor.recovery_codes_left(user)
+    left = store.recovery_codes_left(user)
     return _page(request, "kept", form, title="Second factor", left=left, optional=True)
 
 

@@ -7,17 +7,14 @@ many were wrong, in the memory of one web process, and takes a code that is olde
 
 import base64
 import hmac
-import json
 import secrets
 import struct
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
-from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -26,9 +23,8 @@ from django.utils import timezone
 from msh.admin.framework.sessions import end_sessions_of
 from partners import secrecy
 
-_SECRET, _CODES = "secret", "migrated_codes"
-"""Of the rows of an app and of recovery codes, as django-allauth documents them for who moves from
-another library."""
+from . import store
+
 PERIOD = 30  # seconds of a code; apps know no other
 RECOVERY_CODES = 10
 ALL = "all"
@@ -75,22 +71,15 @@ def has(user: User) -> bool:
 
 def device_of(user: User) -> int | None:
     """What stands for the user's app until it is removed."""
-    rows = _rows(user).filter(type=Authenticator.Type.TOTP)
-    key: int | None = rows.values_list("pk", flat=True).first()
-    return key
-
-
-def recovery_codes_left(user: User) -> int:
-    row = _rows(user).filter(type=Authenticator.Type.RECOVERY_CODES).first()
-    return len(row.wrap().get_unused_codes()) if row else 0
+    return store.app_of(user)
 
 
 @transaction.atomic
 def accepts(user: User, code: str) -> str:
     """What the code is of, in words; empty if it is of nothing. A recovery code is used up.
     Raises TooManyWrong; the code is not looked at then."""
-    rows = list(_rows(user).select_for_update().order_by("pk"))
-    apps = [row for row in rows if row.type == Authenticator.Type.TOTP]
+    rows = store.lock_rows(user)
+    apps = [row for row in rows if store.is_app(row)]
     for app in apps:
         if _wrong(app) >= MOST_WRONG:
             raise TooManyWrong(datetime.fromtimestamp(app.data[_SINCE] + WITHIN, UTC))
@@ -101,9 +90,9 @@ def accepts(user: User, code: str) -> str:
 
 
 def _taken(row: Any, code: str) -> str:
-    if row.type != Authenticator.Type.TOTP:
-        return "a recovery code" if row.wrap().validate_code("".join(code.split())) else ""
-    counter = _counter_of(secrecy.decrypt(row.data[_SECRET]), code)
+    if not store.is_app(row):
+        return "a recovery code" if store.use_recovery_code(row, "".join(code.split())) else ""
+    counter = _counter_of(secrecy.decrypt(row.data[store.SECRET]), code)
     if counter <= row.data.get(_LAST, 0):
         return ""
     row.data[_LAST], row.last_used_at = counter, timezone.now()
@@ -118,7 +107,7 @@ def _count(app: Any, *, wrong: bool) -> None:
         app.data[_WRONG] = known + 1
     else:
         app.data |= {_WRONG: 1, _SINCE: int(time.time())}
-    app.save(update_fields=["data", "last_used_at"])
+    store.write_use(app)
 
 
 def _wrong(row: Any) -> int:
@@ -144,13 +133,11 @@ def activate(user: User, secret: str, code: str) -> list[str]:
     counter = _counter_of(secret, code)
     if has(user) or not counter:
         return []
-    app = {_SECRET: secrecy.encrypt(secret), _LAST: counter}
-    Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data=app)
     codes: set[str] = set()
     while len(codes) < RECOVERY_CODES:
         codes.add(f"{secrets.randbelow(10**8):08}")
-    kept = {_CODES: [secrecy.encrypt(one) for one in codes]}
-    Authenticator.objects.create(user=user, type=Authenticator.Type.RECOVERY_CODES, data=kept)
+    app = {store.SECRET: secrecy.encrypt(secret), _LAST: counter}
+    store.insert_rows(user, app, map(secrecy.encrypt, codes))
     return list(codes)
 
 
@@ -175,26 +162,4 @@ def remove(user: User, keep: str | None = None) -> bool:
     """Whether there was one. The user's sessions end, but the one with the key `keep`: whoever has
     them could set up a device of his own."""
     end_sessions_of(user, keep)
-    return bool(_rows(user).delete()[0])
-
-
-def kept_secrets() -> Iterator[tuple[str, str, int]]:
-    """Name of the user, encrypted secret, and key of the row, of all users."""
-    for row in Authenticator.objects.select_related("user").order_by("pk"):
-        is_app = row.type == Authenticator.Type.TOTP
-        for token in [row.data[_SECRET]] if is_app else row.data[_CODES]:
-            yield row.user.get_username(), token, row.pk
-
-
-@transaction.atomic
-def replace_secret(key: int, old: str, new: str) -> int:
-    row = Authenticator.objects.select_for_update().filter(pk=key).first()
-    if row is None or old not in (text := json.dumps(row.data)):
-        return 0
-    row.data = json.loads(text.replace(old, new))
-    row.save(update_fields=["data"])
-    return 1
-
-
-def _rows(user: User) -> Any:
-    return Authenticator.objects.filter(user=user)
+    return store.delete_rows(user)

@@ -16,8 +16,7 @@ from msh.api import (
 )
 from msh.api.bulk import BulkView
 from msh.api.framework import problems
-from msh.business_keys import api as business_keys
-from msh.statistics import api as statistics
+from msh.extension import modules_of_features
 
 
 class MessageIdConverter:
@@ -55,7 +54,6 @@ urlpatterns = [
         message_actions.MessageActionView.as_view(),
     ),
     path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
-    path("v1/business-keys", business_keys.BusinessKeysView.as_view()),
     path("v1/inbound", inbound.FeedView.as_view()),
     path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
@@ -80,6 +78,6 @@ urlpatterns = [
         path(f"v1/{declared.path}", row_actions.view_of(declared).as_view())
         for declared in row_actions.API_ACTIONS
     ),
-    path("v1/statistics", statistics.StatisticsView.as_view()),
+    *(pattern for urls in modules_of_features("api_urls") for pattern in urls.urlpatterns),
     re_path("", problems.not_found),
 ]

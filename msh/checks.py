@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from cryptography.fernet import Fernet
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import ERROR, CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
@@ -120,6 +120,12 @@ def _second_person() -> Iterator[CheckMessage]:
             hint="Set it to rules separated by commas, such as"
             " reset,unknown:Operator|Supervisor, or all.",
             id="msh.E016",
+        )
+    if settings.MSH_SECOND_PERSON and not apps.is_installed("msh.four_eyes"):
+        yield Error(
+            "MSH_SECOND_PERSON needs msh.four_eyes, which is not one of the INSTALLED_APPS.",
+            hint="Add it, or leave MSH_SECOND_PERSON empty.",
+            id="msh.E022",
         )
 
 

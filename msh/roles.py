@@ -6,6 +6,7 @@ permission that a later version brings is granted when that version is installed
 
 from collections.abc import Iterable
 
+from django.apps import apps
 from django.contrib.auth.models import Group, Permission
 
 from msh.models import AppliedDefault
@@ -95,12 +96,16 @@ def role_with(permissions: Iterable[str]) -> str:
 
 
 def apply_roles() -> None:
-    """Create the roles, and grant what this version grants and no earlier one did.
+    """Create the roles, and grant what this version grants and no earlier one did. Permissions of a
+    feature that is left out are granted when it is installed.
 
     Raises LookupError if a permission named here does not exist.
     """
     wanted = {
-        f"role {role}: {name}": (role, name) for role, names in ROLES.items() for name in names
+        f"role {role}: {name}": (role, name)
+        for role, names in ROLES.items()
+        for name in names
+        if _has_model(name)
     }
     new = [wanted[key] for key in AppliedDefault.objects.mark_new(wanted)]
     if not new:
@@ -116,3 +121,9 @@ def apply_roles() -> None:
         if names:
             group, _ = Group.objects.get_or_create(name=role)
             group.permissions.add(*(known[name] for name in names))
+
+
+def _has_model(permission: str) -> bool:
+    """Whether the model is loaded: that of a feature which is left out is not."""
+    app, _, codename = permission.partition(".")
+    return codename.rpartition("_")[2] in apps.all_models[app]

@@ -21,10 +21,9 @@ from celery.utils import worker_direct
 from django.db import DatabaseError
 
 from msh import stopping
-from msh.alerts.flows.notify_operators import notify_operators as notify_all_operators
-from msh.business_keys.flows.index_keys import index_keys
 from msh.celery import app
 from msh.flows.delivery.delivery_loop import DeliveryLoop
+from msh.flows.operations import sweeps
 from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
@@ -33,9 +32,7 @@ from msh.flows.sending.notification_loop import NotificationLoop
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, shared_client
 from msh.flows.worker_loop import WorkerLoop
-from msh.four_eyes.flows.requests import run_prune
 from msh.log_lines import configure_structlog
-from msh.statistics.store.collect import collect
 from msh.store import plans
 from msh.store.operations.ongoing import find_ongoing
 
@@ -177,7 +174,8 @@ def _go_on() -> None:
     """A slice keeps this thread for a while. After one of a bulk job the next follows at once."""
     ongoing = find_ongoing()
     if ongoing.key_rules:
-        index_keys()
+        for index_keys in sweeps.for_business_keys:
+            index_keys()
     if ongoing.bulk_jobs and run_bulk_jobs():
         with suppress(Exception):  # without Redis, beat queues it when there is one
             sweep.apply_async(retry=False)
@@ -188,19 +186,19 @@ def watch() -> None:
     """Probe silent partners that were given a probe; call an operator for links that are stuck.
     Prune, if a second person has confirmed it: that keeps this thread, and the next watch has
     another one."""
-    _look("watching", watch_links, run_prune, plan=plans.plan_for_hot_path)
+    _look("watching", watch_links, *sweeps.for_confirmed_acts, plan=plans.plan_for_hot_path)
 
 
 @shared_task(name="msh.tasks.collect_statistics", base=Sweep)
 def collect_statistics() -> None:
     """Count for each partner and agreement what the history has new."""
-    _look("statistics", collect)
+    _look("statistics", *sweeps.for_counts)
 
 
 @shared_task(name="msh.tasks.notify_operators", base=Sweep)
 def notify_operators() -> None:
     """Notify operators of incidents and late messages, by e-mail and webhook."""
-    _look("notices to operators", notify_all_operators)
+    _look("notices to operators", *sweeps.for_notices)
 
 
 @shared_task(name="msh.tasks.prune")

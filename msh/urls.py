@@ -1,4 +1,3 @@
-from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 
@@ -6,27 +5,21 @@ from msh import health, metrics
 from msh.admin.framework.runbooks import runbook
 from msh.admin.framework.search import search
 from msh.admin.framework.time_zone import time_zone
+from msh.extension import modules_of_features
 
 admin.autodiscover()
 
 from msh.admin.partner.page import partner_page  # noqa: E402  needs the pages of links
 from msh.admin.setup.sessions import sessions  # noqa: E402  as above
-from msh.statistics.admin.page import statistics  # noqa: E402  as above
-from msh.statistics.admin.report import report  # noqa: E402  as above
 
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
 urlpatterns = [
+    *(pattern for urls in modules_of_features("urls") for pattern in urls.urlpatterns),
     path("admin/runbooks/<slug:name>/", admin.site.admin_view(runbook), name="runbook"),
     path("admin/search-all/", admin.site.admin_view(search), name="search"),
     path("admin/time-zone/", admin.site.admin_view(time_zone), name="time_zone"),
     path("admin/sessions/", admin.site.admin_view(sessions), name="sessions"),
     path("admin/partner/<int:key>/", admin.site.admin_view(partner_page), name="partner_page"),
-    path("admin/statistics/", admin.site.admin_view(statistics), name="statistics"),
-    path(
-        "admin/statistics/<int:key>/<int:year>/<int:month>/",
-        admin.site.admin_view(report),
-        name="statistics_report",
-    ),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api_urls")),
     path("health/live", health.live),
@@ -34,10 +27,6 @@ urlpatterns = [
     path("metrics", metrics.page),
 ]
 
-if settings.MSH_OIDC_ISSUER or settings.MSH_SECOND_FACTOR:
-    from msh.sign_on import urls as sign_on
-
-    urlpatterns = [*sign_on.urlpatterns, *urlpatterns]
 
 handler400 = "msh.admin.framework.error_pages.bad_request"
 handler403 = "msh.admin.framework.error_pages.forbidden"

@@ -85,8 +85,8 @@ def test_permissions_of_a_later_version_are_granted_once(monkeypatch: pytest.Mon
 
 
 def test_an_unknown_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "ROLES", {"Viewer": frozenset({"msh.view_nothing"})})
-    with pytest.raises(LookupError, match=r"msh\.view_nothing"):
+    monkeypatch.setattr(roles, "ROLES", {"Viewer": frozenset({"msh.paint_outboundlink"})})
+    with pytest.raises(LookupError, match=r"msh\.paint_outboundlink"):
         roles.apply_roles()
 
 

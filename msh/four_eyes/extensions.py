@@ -1,12 +1,14 @@
-"""Where acts ask for a second person."""
+"""Where acts ask for a second person; what was confirmed is done by the clock."""
 
 from msh.flows.errors import Proposal, SecondPersonNeeded
-from msh.flows.operations import guard
+from msh.flows.operations import guard, sweeps
 from msh.flows.operations.guard import Asked
 from msh.store.history import Actor
 
 from . import store
 from .flows import requests
+
+sweeps.for_confirmed_acts.register(requests.run_prune)
 
 
 @guard.asks.register

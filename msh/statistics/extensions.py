@@ -1,13 +1,17 @@
-"""What the statistics ask of the core: that nothing goes before it is counted."""
+"""What the statistics ask of the core: to count by the clock, and that nothing goes before it is
+counted."""
 
 from datetime import timedelta
 
+from msh.flows.operations import sweeps
 from msh.flows.operations.prune import messages_needed
 from msh.store.clock import read_clock
 
 from .store.collect import collect, counted_up_to, is_counting
 
 FOR_EVER = timedelta(days=365_000)
+
+sweeps.for_counts.register(collect)
 
 
 @messages_needed.register

@@ -9,6 +9,7 @@ from msh.business_keys import store as business_keys
 from msh.business_keys.flows import index_keys as job
 from msh.business_keys.flows.index_keys import index_keys
 from msh.business_keys.models import BusinessKey, KeyProgress, KeyRule
+from msh.flows.operations import sweeps
 from msh.models import InboundMessage, OutboundMessage
 from msh.wire.business_keys import document_of
 from tests.flows.costs import statements_of
@@ -64,7 +65,8 @@ def test_messages_are_found_in_both_directions(world: World) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages each look of a sweep has found; none has looked yet."""
     found: list[int] = []
-    monkeypatch.setattr(tasks, "index_keys", lambda: found.append(index_keys()))
+    looks = [lambda: found.append(index_keys())]
+    monkeypatch.setattr(sweeps, "for_business_keys", looks)
     return found
 
 

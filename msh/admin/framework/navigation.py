@@ -37,6 +37,13 @@ class Item:
     def model(self) -> type[Model]:
         return apps.get_model(self.label)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a page: that of a feature may be left out."""
+        app, name = self.label.split(".")
+        model = apps.all_models[app].get(name.lower())
+        return model is not None and admin.site.is_registered(model)
+
 
 def _suspended() -> int:
     return OutboundLink.objects.suspended().count()
@@ -122,7 +129,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, object]]:
 
 def _first(request: HttpRequest) -> Iterator[dict[str, object]]:
     yield {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")}
-    if request.user.has_perm("msh.view_statistics"):
+    if apps.is_installed("msh.statistics") and request.user.has_perm("msh.view_statistics"):
         yield {"title": "Statistics", "icon": "bar_chart", "link": reverse("statistics")}
 
 
@@ -140,6 +147,8 @@ def _groups(request: HttpRequest) -> list[dict[str, object]]:
 
 
 def _can_view(item: Item, request: HttpRequest) -> bool:
+    if not item.is_there:
+        return False
     page = admin.site.get_model_admin(item.model)
     if not page.has_view_permission(request):
         return False

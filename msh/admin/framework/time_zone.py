@@ -33,7 +33,7 @@ class TimeZones:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith(reverse("admin:index")):
             return self._get_response(request)
-        counted = request.path.startswith(reverse("statistics"))
+        counted = request.path.startswith(f"{reverse('admin:index')}statistics/")
         with timezone.override(None if counted else _zone_of(request)):
             return self._get_response(request)
 

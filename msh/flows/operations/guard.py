@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils.timezone import localtime
@@ -37,7 +38,8 @@ class Asked:
     text: str
 
 
-# Of the feature that keeps the requests. Without it nothing is done that needs a second person.
+FEATURE = "msh.four_eyes"
+"""It keeps the requests. Without it nothing is done that needs a second person."""
 asks: ExtensionPoint[Callable[[SecondPersonNeeded], Asked]] = ExtensionPoint()
 calls_out: ExtensionPoint[Callable[[Proposal, Actor, str], None]] = ExtensionPoint()
 """Given why somebody goes ahead alone: says so, in the transaction of the act."""
@@ -61,12 +63,17 @@ def allowed(proposal: Proposal, actor: Actor) -> Iterator[None]:
         )
     except NotAllowed as refused:
         raise NotPossible(str(refused)) from None
+    if decision is not Decision.GO and not apps.is_installed(FEATURE):
+        raise NotPossible(
+            f"This needs a second person, and {FEATURE} is not one of the INSTALLED_APPS: add it,"
+            " or take the rule out of MSH_SECOND_PERSON."
+        )
     if decision is Decision.ASK:
         raise SecondPersonNeeded(proposal, actor)
     yield
     if decision is Decision.GO_ALONE and isinstance(approval, Alone):
-        (call_out,) = calls_out
-        call_out(proposal, actor, approval.why)
+        for call_out in calls_out:
+            call_out(proposal, actor, approval.why)
 
 
 def ask(needed: SecondPersonNeeded) -> Asked:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import CommandError
 
 from msh.alerts.flows.recipients import take_recipient
@@ -31,7 +32,8 @@ class Command(MshCommand):
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
-            report = configure.apply(_document(file), actor, sections=SECTIONS)
+            sections = SECTIONS if apps.is_installed("msh.alerts") else {}
+            report = configure.apply(_document(file), actor, sections=sections)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None
         self.answer(report.as_json(), str(report))

@@ -74,12 +74,12 @@ def main(folder: str, polls: int) -> None:
     from msh.store.sending import polling  # noqa: PLC0415
 
     plans.plan_for_hot_path()  # as the worker's threads do
-    places = polling.Places(of_partner=4, in_all=256)
+    slots = polling.Slots(of_partner=4, in_all=256)
     times = []
     for _ in range(_WARM_UP + polls):
         began = time.perf_counter()
         with transaction.atomic():
-            found = polling.lock_work((), places)
+            found = polling.lock_work((), slots)
         times.append((time.perf_counter() - began) * 1000)
     if not list(found):
         raise SystemExit("the poll found nothing")

@@ -157,7 +157,7 @@ def _add_idle(count: int) -> None:
 def _poll() -> None:
     from msh.store.sending import polling  # noqa: PLC0415  settings first
 
-    polling.lock_work((), polling.Places(4, 256))
+    polling.lock_work((), polling.Slots(4, 256))
 
 
 def _poll_forwards() -> None:

@@ -20,7 +20,7 @@ from msh.transport.carrier import Finished
 logger = logging.getLogger(__name__)
 
 POSTS_PER_CONSUMER = 8
-"""POSTs at once to one consumer: a slow one leaves the other places of the carrier free."""
+"""POSTs at once to one consumer: a slow one leaves the other slots of the carrier free."""
 RETRY_IN = 1.0
 """Seconds after which an outcome that the store did not take is written again."""
 RECORD_TRIES = 5

@@ -20,30 +20,30 @@ class Carrying(Protocol):
 
 
 class SendBudget:
-    """The free places of one poll, reserved one by one."""
+    """The free slots of one poll, reserved one by one."""
 
     def __init__(self, carrier: Carrying) -> None:
         self._carrier = carrier
-        self._places = carrier.free_in_all()
+        self._slots = carrier.free_in_all()
         self._bytes = BYTES_AT_ONCE - carrier.bytes_under_way()
         self._left: dict[int, int] = {}
         self.refused = False
-        """There was no free place: poll again when a POST has ended."""
+        """There was no free slot: poll again when a POST has ended."""
 
     @property
     def for_large(self) -> bool:
         return self._bytes > 0
 
     def reserve(self, partner_id: int, size: int = 0) -> bool:
-        """Reserve a place of this partner for `size` bytes of payload. False if it has none, or
+        """Reserve a slot of this partner for `size` bytes of payload. False if it has none, or
         there is none at all."""
         if partner_id not in self._left:
             self._left[partner_id] = self._carrier.free(partner_id)
-        full = self._places <= 0 or (size >= LARGE and self._bytes <= 0)
+        full = self._slots <= 0 or (size >= LARGE and self._bytes <= 0)
         if self._left[partner_id] <= 0 or full:
             self.refused = True
             return False
         self._left[partner_id] -= 1
-        self._places -= 1
+        self._slots -= 1
         self._bytes -= size
         return True

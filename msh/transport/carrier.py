@@ -22,8 +22,8 @@ from msh import trace_hook
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
-from msh.transport.places import Place, Places, Room, Standing
 from msh.transport.registry import Transport, UnknownSchemeError, transport_for
+from msh.transport.slots import Room, Slot, Slots, Standing
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ SLOW_AT_ONCE = 256
 """POSTs besides that have been under way for SLOW_AFTER seconds."""
 AT_ONCE_PER_PARTNER = 4
 SLOW_AFTER = 2.0
-"""Seconds after which a POST does not keep others from beginning, while there are places for slow
-ones. Partners that drop packets or never answer would else hold all places for a minute each."""
+"""Seconds after which a POST does not keep others from beginning, while there are slots for slow
+ones. Partners that drop packets or never answer would else hold all slots for a minute each."""
 RESOLVER_THREADS = 32  # a name server that does not answer holds one thread per host
 
 
@@ -80,53 +80,53 @@ class Carrier:
         self._at_once = at_once
         self._at_once_per_partner = at_once_per_partner
         self._lock = threading.Lock()
-        self._places = Places(at_once, SLOW_AT_ONCE, at_once_per_partner)
+        self._slots = Slots(at_once, SLOW_AT_ONCE, at_once_per_partner)
         self._bytes = 0
         self._loop: _Loop | None = None
         self._pid = os.getpid()
 
     def submit(self, jobs: Iterable[Job]) -> None:
-        """Take jobs. Those beyond a partner's free places wait for one, in order."""
+        """Take jobs. Those beyond a partner's free slots wait for one, in order."""
         batch = tuple(jobs)
         with self._lock:
             # A thread does not survive a fork: a child begins with a loop of its own, and with
             # nothing under way.
             if self._loop is None or self._pid != os.getpid():
                 self._pid = os.getpid()
-                self._places.clear()
+                self._slots.clear()
                 self._bytes = 0
                 self._loop = _Loop(self, self._at_once, self._at_once_per_partner)
             loop = self._loop
-            placed = tuple((job, self._places.take(job.partner_id)) for job in batch)
+            placed = tuple((job, self._slots.take(job.partner_id)) for job in batch)
             self._bytes += sum(len(job.body) for job in batch)
         loop.transmit(placed)
 
     def free(self, partner_id: int) -> int:
         with self._lock:
-            return self._places.free(partner_id)
+            return self._slots.free(partner_id)
 
     def free_in_all(self) -> int:
         with self._lock:
-            return self._places.free_in_all()
+            return self._slots.free_in_all()
 
     def rooms(self, enough: int) -> list[Room]:
         with self._lock:
-            return self._places.rooms(enough)
+            return self._slots.rooms(enough)
 
     def take_no_more(self) -> None:
-        """The process is stopping: there is no free place any more. What is submitted all the same
+        """The process is stopping: there is no free slot any more. What is submitted all the same
         is transmitted."""
         with self._lock:
-            self._places.take_no_more()
+            self._slots.take_no_more()
 
     def busy(self) -> set[int]:
         with self._lock:
-            return self._places.full()
+            return self._slots.full()
 
     def under_way(self) -> int:
         """Jobs submitted and not yet in `results`."""
         with self._lock:
-            return self._places.under_way()
+            return self._slots.under_way()
 
     def bytes_under_way(self) -> int:
         with self._lock:
@@ -139,12 +139,12 @@ class Carrier:
         if loop and self._pid == os.getpid():
             loop.close(grace)
 
-    def slow_down(self, place: Place) -> bool:
+    def slow_down(self, slot: Slot) -> bool:
         """Called from the loop: this POST takes long. True if others may begin in its place."""
         with self._lock:
-            return self._places.slow_down(place)
+            return self._slots.slow_down(slot)
 
-    def finish(self, job: Job, place: Place, result: AttemptResult | None, seconds: float) -> None:
+    def finish(self, job: Job, slot: Slot, result: AttemptResult | None, seconds: float) -> None:
         standing = None
         if result is not None:
             transmitted = result.outcome is AttemptOutcome.TRANSMITTED
@@ -152,7 +152,7 @@ class Carrier:
             standing = Standing.ANSWERS if answered else Standing.SILENT
         with self._lock:
             self._bytes -= len(job.body)
-            self._places.leave(place, standing)
+            self._slots.leave(slot, standing)
         log_attempt(job, result, seconds)
         if trace_hook.recorder is not None:
             trace_hook.recorder.posted(job, result, seconds)
@@ -165,7 +165,7 @@ class _Loop:
     def __init__(self, carrier: Carrier, at_once: int, at_once_per_partner: int) -> None:
         self._carrier = carrier
         self._room = asyncio.Semaphore(at_once)
-        self._places: defaultdict[int, asyncio.Semaphore] = defaultdict(
+        self._slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(at_once_per_partner)
         )
         self._transports: dict[Callable[[], Transport], Transport] = {}
@@ -175,7 +175,7 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="msh-carrier", daemon=True)
         self._thread.start()
 
-    def transmit(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
+    def transmit(self, jobs: tuple[tuple[Job, Slot], ...]) -> None:
         self._loop.call_soon_threadsafe(self._start, jobs)
 
     def close(self, grace: float) -> None:
@@ -188,13 +188,13 @@ class _Loop:
         self._loop.run_forever()
         self._loop.close()
 
-    def _start(self, jobs: tuple[tuple[Job, Place], ...]) -> None:
-        for job, place in jobs:
-            task = self._loop.create_task(self._transmit(job, place))
+    def _start(self, jobs: tuple[tuple[Job, Slot], ...]) -> None:
+        for job, slot in jobs:
+            task = self._loop.create_task(self._transmit(job, slot))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _transmit(self, job: Job, place: Place) -> None:
+    async def _transmit(self, job: Job, slot: Slot) -> None:
         if trace_hook.recorder is not None:
             added = trace_hook.recorder.headers_for(job)
             job = replace(job, headers=(*job.headers, *added)) if added else job
@@ -203,7 +203,7 @@ class _Loop:
             AttemptOutcome.FAILED, detail="aborted: the process is shutting down"
         )
         try:
-            async with self._places[job.partner_id], self._in_room(place):
+            async with self._slots[job.partner_id], self._in_room(slot):
                 # Waiting for a slot does not count: only the POST itself tells whether the partner
                 # is slow.
                 began_at = self._loop.time()
@@ -214,23 +214,23 @@ class _Loop:
             logger.exception("POST to %s failed unexpectedly", job.url)
             result = AttemptResult(AttemptOutcome.FAILED, detail=repr(error)[:500])
         finally:
-            self._carrier.finish(job, place, result, self._loop.time() - began_at)
+            self._carrier.finish(job, slot, result, self._loop.time() - began_at)
 
     @asynccontextmanager
-    async def _in_room(self, place: Place) -> AsyncIterator[None]:
-        """A place among all, until it is left or the POST takes long."""
+    async def _in_room(self, slot: Slot) -> AsyncIterator[None]:
+        """A slot among all, until it is left or the POST takes long."""
         await self._room.acquire()
-        timer = self._loop.call_later(SLOW_AFTER, self._slow_down, place)
+        timer = self._loop.call_later(SLOW_AFTER, self._slow_down, slot)
         try:
             yield
         finally:
             timer.cancel()
             # A slow POST has given up its part of the room when it became slow.
-            if not place.slow:
+            if not slot.slow:
                 self._room.release()
 
-    def _slow_down(self, place: Place) -> None:
-        if self._carrier.slow_down(place):
+    def _slow_down(self, slot: Slot) -> None:
+        if self._carrier.slow_down(slot):
             self._room.release()
 
     def _transport(self, url: str) -> Transport:

@@ -19,7 +19,7 @@ class Transmitted:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
-        self.places = 8
+        self.slots = 8
         self.held = 0  # bytes of jobs that the test has not
 
     def submit(self, jobs: Iterable[Job]) -> None:
@@ -29,7 +29,7 @@ class Transmitted:
         return {job.partner_id for job in self.jobs if not self.free(job.partner_id)}
 
     def free(self, key: int) -> int:
-        return self.places - sum(job.partner_id == key for job in self.jobs)
+        return self.slots - sum(job.partner_id == key for job in self.jobs)
 
     def free_in_all(self) -> int:
         return 256 - len(self.jobs)

@@ -215,7 +215,7 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
         world.submit()
     world.settle()
     office = Office()
-    office.transmitted.places = 2
+    office.transmitted.slots = 2
     assert office.poll()
     assert len(office.transmitted.jobs) == 2
     assert not office.poll()
@@ -224,7 +224,7 @@ def test_no_more_events_are_claimed_than_can_be_posted_at_once(settings: Setting
     office.transmitted.submit([slow])
     office.finish(quick.key, AttemptResult(outcome_of(204), 204))
     office.record_ended()
-    assert office.poll(), "a slow answer holds one place only"
+    assert office.poll(), "a slow answer holds one slot only"
     assert len(office.transmitted.jobs) == 2
     assert PartyEvent.objects.filter(tries=0, delivered_at=None).count() == 2
 

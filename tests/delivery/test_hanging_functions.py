@@ -54,7 +54,7 @@ def test_a_resolver_that_hangs_stops_no_other_delivery(monkeypatch: pytest.Monke
     slow = consumer(ConsumerKind.HTTP, name="slow", resolver=resolver)
     (world, *_) = worlds_with_a_message(MANY)
     dead = Desk()
-    dead.transmitted.places = MANY
+    dead.transmitted.slots = MANY
     dead.settle()
     other = consumer(ConsumerKind.IN_PROCESS, name="other", partner=world.here)
     Delivery.objects.update(due=NOW - timedelta(days=2))

@@ -9,7 +9,7 @@ from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, In
 from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from partners.models import Partner
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.costs import add_idle_partners, cost_of, multiply, statements_of
@@ -41,10 +41,10 @@ def some_work() -> Consumer:
 
 def poll(pull: Consumer) -> None:
     """All that workers and pull consumers search for."""
-    places = Places(8, 256)
-    delivery_work.find_new_to_post((), places)
+    slots = Slots(8, 256)
+    delivery_work.find_new_to_post((), slots)
     delivery_work.find_new_to_call((), (), 50)
-    delivery_work.find_due((), (), places)
+    delivery_work.find_due((), (), slots)
     delivery_work.find_takeable(pull, 50)
     alarm_unclaimed()
     find_undelivered(timedelta(), 50)
@@ -140,7 +140,7 @@ def test_what_is_to_be_run_again_does_not_slow_a_poll(
     orders = [link.pk] if why == "busy" else []
 
     def search() -> None:
-        delivery_work.find_due((), (), Places(8, 256), orders)
+        delivery_work.find_due((), (), Slots(8, 256), orders)
         delivery_work.find_takeable(taker, 50)
 
     def cost_of_search() -> int:

@@ -19,7 +19,7 @@ from msh.store.delivery import deliveries
 from msh.store.delivery import polling as work
 from msh.store.delivery.unclaimed import alarm_unclaimed
 from msh.store.sending.message_sql import LARGE
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from partners.models import Partner
 from tests.delivery.desk import consumer, receive
 from tests.flows.world import World, make_world
@@ -31,14 +31,14 @@ PAST, FUTURE = timezone.now() - timedelta(days=1), timezone.now() + timedelta(da
 ALL = 100
 
 
-def places(in_all: int = ALL, of_partner: int = ALL, full: Collection[int] = ()) -> Places:
-    return Places(of_partner, in_all, full)
+def slots(in_all: int = ALL, of_partner: int = ALL, full: Collection[int] = ()) -> Slots:
+    return Slots(of_partner, in_all, full)
 
 
 def new(busy: Collection[int] = (), full: Collection[int] = ()) -> dict[str, list[int]]:
     """Row ids of the messages that are new to a consumer, by what is to be done with them."""
     called = work.find_new_to_call(busy, full, ALL)
-    posted = work.find_new_to_post(busy, places(full=full))
+    posted = work.find_new_to_post(busy, slots(full=full))
     return {
         "call": [row.message_key for row in called],
         "post": [row.message_key for row in posted],
@@ -47,7 +47,7 @@ def new(busy: Collection[int] = (), full: Collection[int] = ()) -> dict[str, lis
 
 def due(busy: Collection[int] = (), full: Collection[int] = ()) -> dict[str, list[int]]:
     """Row ids of the deliveries that are due."""
-    called, posted = work.find_due(busy, full, places(full=full))
+    called, posted = work.find_due(busy, full, slots(full=full))
     return {"call": [row.id for row in called], "post": [row.id for row in posted]}
 
 
@@ -178,8 +178,8 @@ def test_the_heads_that_wait_longest_are_found_first(kind: ConsumerKind) -> None
     if kind is CALL:
         rows = work.find_new_to_call((), (), 2)
     else:
-        rows = [*work.find_new_to_post((), places(in_all=2))]
-        assert len(work.find_new_to_post((), places(of_partner=1))) == 1
+        rows = [*work.find_new_to_post((), slots(in_all=2))]
+        assert len(work.find_new_to_post((), slots(of_partner=1))) == 1
 
     assert [row.message_key for row in rows] == waiting[:2]
     assert {row.consumer_id for row in rows} == {for_both.pk}
@@ -196,7 +196,7 @@ def test_large_messages_have_a_window_of_their_own(again: bool) -> None:
     first, second, _, small, of_other = found
 
     def taken(in_all: int, of_consumer: int, *, large: bool = True) -> list[int]:
-        room = Places(of_consumer, in_all, (), large)
+        room = Slots(of_consumer, in_all, (), large)
         rows = work.find_due((), (), room)[1] if again else work.find_new_to_post((), room)
         return [row.message_key for row in rows]
 
@@ -226,7 +226,7 @@ def test_the_size_of_a_head_is_that_of_its_payloads() -> None:
         world = make_world()
         world.submit(text)
         world.settle()
-    assert [row.size for row in work.find_new_to_post((), places())] == [4, 17]
+    assert [row.size for row in work.find_new_to_post((), slots())] == [4, 17]
 
 
 # --- those with a delivery ------------------------------------------------------------------------
@@ -276,11 +276,11 @@ def test_the_deliveries_that_are_due_longest_are_found_first(
     ]
     monkeypatch.setattr(work, "AT_ONCE", 2)
 
-    called, posted = work.find_due((), (), places(in_all=2))
+    called, posted = work.find_due((), (), slots(in_all=2))
 
     rows = called if how == "call" else posted
     assert [row.id for row in rows] == [made[1], made[2]]
-    of_consumer = work.find_due((), (), places(of_partner=1))[1]
+    of_consumer = work.find_due((), (), slots(of_partner=1))[1]
     assert [row.id for row in of_consumer] == ([made[1]] if how == "post" else [])
 
 
@@ -296,7 +296,7 @@ def test_rows_of_a_busy_pair_hide_no_other_delivery(monkeypatch: pytest.MonkeyPa
     lease = begun(leased, taker, "processing")
     again = begun(failed, taker, "failed")
 
-    found, _ = work.find_due((), (), places(), [messages[0].link_id])
+    found, _ = work.find_due((), (), slots(), [messages[0].link_id])
 
     assert [row.id for row in found] == [lease.pk, again.pk]
 
@@ -321,7 +321,7 @@ def test_rows_of_a_busy_conversation_hide_no_other_of_its_partner(
         message.save(update_fields=["ordered_in"])
         begun(message, taker, "failed")
 
-    (row,) = work.find_due((), (), places(), [-busy.pk])[0]
+    (row,) = work.find_due((), (), slots(), [-busy.pk])[0]
 
     assert row.order_key == -other.pk
 
@@ -334,7 +334,7 @@ def test_a_consumer_with_much_to_run_again_hides_no_other(monkeypatch: pytest.Mo
         begun(receive(make_world())[0], crowd, "failed", due=PAST - timedelta(days=1))
     mine = begun(receive(make_world())[0], other, "failed")
 
-    found, _ = work.find_due((), (), places())
+    found, _ = work.find_due((), (), slots())
 
     assert mine.pk in [row.id for row in found]
 

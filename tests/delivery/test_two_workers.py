@@ -77,7 +77,7 @@ def test_a_message_is_posted_by_one_worker(again: bool) -> None:
 
     with transaction.atomic():
         desk = Desk()
-        desk.transmitted.places = 1
+        desk.transmitted.slots = 1
         desk.poll()
         (mine,) = desk.transmitted.jobs
         (other,) = in_another_session(jobs_of_a_poll)

@@ -25,7 +25,7 @@ from msh.store.sending import polling
 from msh.store.sending.best_effort import end_best_effort, lock_lost
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
-from msh.transport.places import Room
+from msh.transport.slots import Room
 from partners.models import Partner
 
 TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204, detail="204 No Content")
@@ -34,7 +34,7 @@ TRANSMITTED = AttemptResult(AttemptOutcome.TRANSMITTED, status=204, detail="204 
 
 @dataclass(frozen=True)
 class Carrying:
-    """What a carrier has left: so many places in all, none for the busy partners; and how many
+    """What a carrier has left: so many slots in all, none for the busy partners; and how many
     bytes it holds."""
 
     left: int = 100
@@ -69,7 +69,7 @@ class KeepingCarrier:
         self.taken.extend(jobs)
 
     def rooms(self, _: int) -> list[Room]:
-        return [Room(self.room.busy, only=False, places=self.room.left)]
+        return [Room(self.room.busy, only=False, slots=self.room.left)]
 
     def take_no_more(self) -> None:
         self.room = Carrying(0)
@@ -94,8 +94,8 @@ def poll(carrying: Carrying = PLENTY, *, wake_ups_are_lost: bool = False) -> lis
     budget = SendBudget(carrying)
     copies = [] if wake_ups_are_lost else _poll_promised(budget)
     with transaction.atomic():
-        places = polling.Places(4, carrying.left, carrying.busy, budget.for_large)
-        work = polling.lock_work((), places)
+        slots = polling.Slots(4, carrying.left, carrying.busy, budget.for_large)
+        work = polling.lock_work((), slots)
         jobs = sending_loop.claim(OF_LINKS, work, budget)
         work.write()
     return [*copies, *jobs, *_poll_claimed(budget)]

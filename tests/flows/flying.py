@@ -31,7 +31,7 @@ from msh.protocol.reason import Reason
 from msh.store.flights.flights import Flights
 from msh.store.flights.polling import lock_flights
 from msh.store.history import Actor
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 from partners.models import Agreement, Partner
 from partners.setup import apply
@@ -57,7 +57,7 @@ def round_of(
     flights = lock_flights(
         [(one.copy.partner_id, one.copy.key) for one in ended],
         named,
-        Places(4, carrying.free_in_all(), (), budget.for_large),
+        Slots(4, carrying.free_in_all(), (), budget.for_large),
         longest_attempt=flight_kind.longest_attempt(),
         everything=everything,
     )
@@ -88,7 +88,7 @@ class Sky(Posting):
         return jobs
 
     def end(self, job: Job, result: AttemptResult = TRANSMITTED) -> None:
-        """The job's attempt ended like this; there is no place for another."""
+        """The job's attempt ended like this; there is no slot for another."""
         self.record(ended_with(Ended(job.key, result)))
 
     def record(self, ended: Ended) -> None:

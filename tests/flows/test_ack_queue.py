@@ -34,7 +34,7 @@ def about(jobs: list[Job]) -> list[str]:
 
 
 def all_posts() -> list[Job]:
-    """Each poll takes what has a place, and all of it is transmitted before the next."""
+    """Each poll takes what has a slot, and all of it is transmitted before the next."""
     sent: list[Job] = []
     while jobs := byhand.poll():
         for job in jobs:
@@ -81,7 +81,7 @@ def test_copies_that_come_while_the_answer_is_under_way_get_one_more(sky: Sky) -
 
 @pytest.mark.requirement("EB-094")
 def test_claim_that_has_lapsed_waits_again(sky: Sky) -> None:
-    """It was named to a worker that had no place for it."""
+    """It was named to a worker that had no slot for it."""
     out = message()
     arrive(sky, out)
     Signal.objects.update(sending=True, tries=1, due=F("due"))
@@ -91,14 +91,14 @@ def test_claim_that_has_lapsed_waits_again(sky: Sky) -> None:
     assert Signal.objects.get().pending == 1
 
 
-def left_for_want_of_places(loop: SendingLoop, sky: Sky, *, is_full: bool) -> list[Job]:
+def left_for_want_of_slots(loop: SendingLoop, sky: Sky, *, is_full: bool) -> list[Job]:
     """What is sent if nothing but the end of a POST is a reason to poll."""
     carrier: Any = loop.carrier
     assert isinstance(carrier, KeepingCarrier)
     loop.round(EVERYTHING)
     sent, jobs = [], carrier.take()
     while jobs:
-        if is_full:  # a sweep that comes while all of its places are taken
+        if is_full:  # a sweep that comes while all of its slots are taken
             carrier.room = Carrying(busy=frozenset({sky.partner.pk}))
             loop.round(EVERYTHING)
             carrier.room = PLENTY
@@ -117,7 +117,7 @@ def test_end_of_a_post_is_a_reason_to_poll_while_acknowledgments_wait(
     burst = [message() for _ in range(13)]
     arrive(sky, *burst)
 
-    sent = left_for_want_of_places(loop, sky, is_full=is_full)
+    sent = left_for_want_of_slots(loop, sky, is_full=is_full)
 
     assert about(sent) == [one.message_id for one in burst]
 
@@ -129,4 +129,4 @@ def test_end_of_a_post_is_a_reason_to_poll_while_best_effort_messages_wait(
     for _ in range(13):
         sky.submit(semantics=DeliverySemantics.BEST_EFFORT)
 
-    assert len(left_for_want_of_places(loop, sky, is_full=is_full)) == 13
+    assert len(left_for_want_of_slots(loop, sky, is_full=is_full)) == 13

@@ -10,7 +10,7 @@ from msh.models import OutboundLink, OutboundMessage
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending import polling
 from msh.store.sending.message_sql import LARGE
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from partners.models import Partner
 
 from . import byhand
@@ -26,7 +26,7 @@ def found(
     in_all: int = 100, of_partner: int = 100, full: Collection[int] = (), *, large: bool = True
 ) -> list[int]:
     """Row ids, in the order in which they are sent."""
-    return [row.id for row in polling.lock_best_effort(Places(of_partner, in_all, full, large))]
+    return [row.id for row in polling.lock_best_effort(Slots(of_partner, in_all, full, large))]
 
 
 def queue(world: World, count: int = 1, text: str = "small", **options: Any) -> list[int]:
@@ -43,7 +43,7 @@ def queue(world: World, count: int = 1, text: str = "small", **options: Any) -> 
         (RELIABLE, {}),
     ],
 )
-def test_only_queued_best_effort_messages_take_places(
+def test_only_queued_best_effort_messages_take_slots(
     semantics: DeliverySemantics, values: dict[str, str]
 ) -> None:
     """Neither of the first link, nor of one between, nor before it on its own link."""
@@ -105,8 +105,8 @@ def test_each_link_has_a_place_before_one_has_two() -> None:
 
 
 @pytest.mark.parametrize("text", ["small", "x" * LARGE], ids=["small", "large"])
-def test_poll_finds_no_more_than_there_are_places(text: str) -> None:
-    """Of large ones as many again; and one more of a partner than it has places, so that the poll
+def test_poll_finds_no_more_than_there_are_slots(text: str) -> None:
+    """Of large ones as many again; and one more of a partner than it has slots, so that the poll
     sees what is left."""
     worlds = [make_world() for _ in range(3)]
     for world in worlds:

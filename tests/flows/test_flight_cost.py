@@ -115,10 +115,10 @@ def multiply_queue(behind: OutboundMessage, count: int) -> None:
 
 def test_where_there_are_no_flights_a_poll_of_links_is_all() -> None:
     with transaction.atomic():
-        assert not polling.lock_work((), polling.Places(4, 256)).has_flights
+        assert not polling.lock_work((), polling.Slots(4, 256)).has_flights
     make_sky().submit()
     with transaction.atomic():
-        assert polling.lock_work((), polling.Places(4, 256)).has_flights
+        assert polling.lock_work((), polling.Slots(4, 256)).has_flights
 
 
 def test_a_copy_costs_no_more_statements_than_this(sky: Sky) -> None:

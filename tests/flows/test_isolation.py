@@ -17,7 +17,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
-from msh.transport.places import Room
+from msh.transport.slots import Room
 from tests.sql import Calls, Execute, execute, wrap_execute
 from tests.waiting import wait_until
 
@@ -54,7 +54,7 @@ class Scripted:
         return 0
 
     def rooms(self, _: int) -> list[Room]:
-        return [Room((), only=False, places=100)]
+        return [Room((), only=False, slots=100)]
 
     def take_no_more(self) -> None:
         pass

@@ -16,7 +16,7 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.engine import USE_INDEX_ORDER
 from msh.store.sending import polling
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from partners.models import Partner
 from tests.flows.costs import add_idle_partners, cost_of, statements_of
 from tests.sql import analyze
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 def found(in_all: int = 100) -> list[int]:
     """The partners whose lanes a poll finds, in its order."""
-    return polling.lock_links(Places(4, in_all))
+    return polling.lock_links(Slots(4, in_all))
 
 
 def with_lane(state: str = "idle") -> World:

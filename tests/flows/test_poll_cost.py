@@ -73,7 +73,7 @@ def test_large_messages_that_wait_for_bytes_hide_no_small_one(
     large = [make_world() for _ in range(6)]
     for world in large:
         world.submit("x" * LARGE, semantics=semantics)
-    for _ in range(3):  # lanes get their messages in flight, and none has a place
+    for _ in range(3):  # lanes get their messages in flight, and none has a slot
         assert byhand.poll(FULL) == []
     small = make_world()
     small.submit(semantics=semantics)
@@ -110,7 +110,7 @@ def test_a_long_wait_is_not_looked_at_but_one_that_cannot_be(hours: int, agreed:
     OutboundLink.objects.update(due=timezone.now() + timedelta(hours=hours))
 
     with transaction.atomic():
-        assert list(polling.lock_work((), polling.Places(4, 256))) == []
+        assert list(polling.lock_work((), polling.Slots(4, 256))) == []
     make_far_work_due()
 
     assert (byhand.poll() == []) is agreed
@@ -124,7 +124,7 @@ def statements_of_a_poll() -> list[Call[Any]]:
     """What a poll runs to find work, with its parameters."""
 
     def search() -> None:
-        polling.lock_work((), polling.Places(4, 256))
+        polling.lock_work((), polling.Slots(4, 256))
         find_due(50)
 
     seen = statements_of(search)

@@ -1,4 +1,4 @@
-"""Places for POSTs: what has none waits, whole, and hides nothing that has one."""
+"""Slots for POSTs: what has none waits, whole, and hides nothing that has one."""
 
 from datetime import timedelta
 

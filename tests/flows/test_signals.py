@@ -15,7 +15,7 @@ from msh.protocol.message import Field
 from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import queue_error
 from msh.store.sending import polling, signals
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 from partners.models import Partner
 
@@ -53,7 +53,7 @@ def owe(*due_before: timedelta) -> Signal:
 def found(of_partner: int, in_all: int, *full: int) -> list[tuple[int, str]]:
     """Partner and MessageId of what a poll finds, in its order."""
     with transaction.atomic():
-        rows = polling.lock_signals(Places(of_partner, in_all, full))
+        rows = polling.lock_signals(Slots(of_partner, in_all, full))
     return [(row.partner_id, row.ref_to_message_id) for row in rows]
 
 
@@ -138,7 +138,7 @@ def test_each_link_has_a_place_before_one_has_two() -> None:
     assert [partner for partner, _ in found(4, 2)] == [to(flooded), to(other)]
 
 
-def test_poll_finds_one_more_than_a_partner_has_places() -> None:
+def test_poll_finds_one_more_than_a_partner_has_slots() -> None:
     signals = [owe(*(MINUTE + n * SECOND for n in range(4))) for _ in range(3)]
     two_and_one_more = (2, 1, 0)
     oldest = [(to(one), f"{n}-{one.pk}") for n in two_and_one_more for one in signals]

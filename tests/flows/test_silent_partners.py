@@ -31,7 +31,7 @@ SILENT = 40
 
 
 @pytest.fixture(autouse=True)
-def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each POST that gets no connection would hold its place for longer than this test waits."""
     monkeypatch.setattr(worker_loop, "Carrier", partial(Carrier, at_once=AT_ONCE))
     monkeypatch.setattr(best_effort, "GRACE", 300.0)

@@ -27,7 +27,7 @@ from msh.store.delivery import polling as delivery_work
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
 from msh.store.delivery.polling_sql import DueDelivery, DueDeliveryToPost, NewHeadToPost
 from msh.store.delivery.unclaimed import alarm_unclaimed
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class DeliveryLoop(ApplicationLoop):
         budget = SendBudget(self.carrier)
         worked = self._poll_due(budget)
         resting = [call.order for call in self.resting]
-        new = delivery_work.find_new_to_post(resting, self._places(budget))
+        new = delivery_work.find_new_to_post(resting, self._slots(budget))
         worked = self._post_new(new, budget) or worked
         return self._run_new() or worked
 
@@ -86,7 +86,7 @@ class DeliveryLoop(ApplicationLoop):
     def _poll_due(self, budget: SendBudget) -> bool:
         busy = [*self._posts, *(call.delivery for call in self.calls | self.resting)]
         orders = [call.order for call in self.calls if call.order]
-        to_call, to_post = delivery_work.find_due(busy, self._full(), self._places(budget), orders)
+        to_call, to_post = delivery_work.find_due(busy, self._full(), self._slots(budget), orders)
         worked = False
         for row in to_call:
             if self._may_run(row):
@@ -94,9 +94,9 @@ class DeliveryLoop(ApplicationLoop):
                 worked = True
         return self._post_again(to_post, budget) or worked
 
-    def _places(self, budget: SendBudget) -> Places:
+    def _slots(self, budget: SendBudget) -> Slots:
         free, full = self.carrier.free_in_all(), self.carrier.busy()
-        return Places(POSTS_PER_CONSUMER, free, full, budget.for_large)
+        return Slots(POSTS_PER_CONSUMER, free, full, budget.for_large)
 
     def _may_run(self, row: DueDelivery) -> bool:
         """Is there a thread for a delivery that is due? One that has ended runs none of its

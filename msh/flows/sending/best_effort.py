@@ -26,7 +26,7 @@ from msh.store.sending.best_effort import (
 from msh.store.sending.best_effort_sql import BestEffortRow
 from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.polling import Places, Work
+from msh.store.sending.polling import Slots, Work
 from msh.store.sending.submissions import load_best_effort
 from msh.transport.job import GRACE, Job
 from msh.wire.dialect import Entity, dialect_named
@@ -63,8 +63,8 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
     return [_unit(Work.none, _result_of(one), [one]) for one in ended]
 
 
-def units_of_poll(places: Places) -> Iterable[Unit]:
-    for row in found(polling.lock_best_effort, places):
+def units_of_poll(slots: Slots) -> Iterable[Unit]:
+    for row in found(polling.lock_best_effort, slots):
         one = BestEffortResult(row.id, row.message_id, row.partner_id, None)
         yield _unit(partial(polling.work_of_best_effort, row.id), one)
     for lost in found(lock_lost, polling.AT_ONCE):

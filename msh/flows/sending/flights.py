@@ -25,7 +25,7 @@ from msh.store.flights.rows import FlyingCopy
 from msh.store.receiving.refusals import answer_refused, noted
 from msh.store.sending import best_effort
 from msh.store.sending.isolation import isolate_flight
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 from msh.wire.dialect import Entity, dialect_named
 
@@ -93,9 +93,9 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
         yield _unit(one.copy.partner_id, one.copy.key, one.copy.message_id, [one])
 
 
-def units_of_poll(places: Places) -> Iterable[Unit]:
+def units_of_poll(slots: Slots) -> Iterable[Unit]:
     if tried(polling.sort_new):
-        for one in found(polling.find_candidates, places.in_all):
+        for one in found(polling.find_candidates, slots.in_all):
             yield _unit(one.partner_id, one.key, one.message_id)
 
 
@@ -117,7 +117,7 @@ def _end_waits(flights: Flights) -> None:
 
 
 def _claim_copies(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
-    """Claim the copies that may leave: first of messages that have a place, then in the order of
+    """Claim the copies that may leave: first of messages that have a slot, then in the order of
     submission. One that is sent in order gets its number here. Row id of the message → what was
     claimed."""
     claimed: dict[int, Claimed] = {}

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from msh.flows.send_budget import SendBudget
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.events import AckReceived, ErrorReceived
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 
 
@@ -138,12 +138,12 @@ class Kind(Protocol[Work_contra]):
         """Step the rows by how these POSTs ended."""
 
     def claim(self, work: Work_contra, /, budget: SendBudget) -> list[Job]:
-        """End the waits that are over, and claim as much as the budget has places for. Returns the
+        """End the waits that are over, and claim as much as the budget has slots for. Returns the
         jobs to be given to the carrier after the commit. What cannot be composed is given up here,
         and stops no other."""
 
     def units_of_outcomes(self, ended: Sequence[Ended], /) -> Iterable[Unit]:
         """The units that record these."""
 
-    def units_of_poll(self, places: Places, /) -> Iterable[Unit]:
+    def units_of_poll(self, slots: Slots, /) -> Iterable[Unit]:
         """The units that claim what a poll finds due. What cannot be looked for is left out."""

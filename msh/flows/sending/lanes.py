@@ -34,7 +34,7 @@ from msh.store.sending import polling
 from msh.store.sending.isolation import isolate_link
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import CopyRow, PromisedCopy
-from msh.store.sending.polling import Places, Work
+from msh.store.sending.polling import Slots, Work
 from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job, Lapse
 from msh.wire.dialect import Entity
@@ -85,8 +85,8 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
     return [_unit(link, partial(Work.lock, [link]), of_links[link]) for link in of_links]
 
 
-def units_of_poll(places: Places) -> Iterable[Unit]:
-    for partner_id in found(polling.lock_links, places):
+def units_of_poll(slots: Slots) -> Iterable[Unit]:
+    for partner_id in found(polling.lock_links, slots):
         yield _unit(partner_id, partial(polling.work_of_link, partner_id))
 
 

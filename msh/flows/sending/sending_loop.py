@@ -33,7 +33,7 @@ from msh.store.flights import polling as flight_polling
 from msh.store.flights.flights import Flights
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
-from msh.store.sending.polling import Places, Work
+from msh.store.sending.polling import Slots, Work
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job
@@ -185,7 +185,7 @@ class SendingLoop(WorkerLoop):
         resting = self.resting if now < math.inf else set()
         partners -= resting
         if names.all:
-            work = polling.lock_work(partners, self._places(budget), lost=self._ends_leases())
+            work = polling.lock_work(partners, self._slots(budget), lost=self._ends_leases())
             self._has_flights = work.has_flights
         else:
             work = polling.lock_named(partners, names.links)
@@ -194,8 +194,8 @@ class SendingLoop(WorkerLoop):
         return work, self._outcomes.to_record(OF_LINKS, now, work)
 
     def _end_links(self, work: Work, jobs: list[Job], budget: SendBudget) -> None:
-        if work.places:  # it was a poll
-            self._more = len(jobs) >= work.places.limit or len(work.places.rooms) > 1
+        if work.slots:  # it was a poll
+            self._more = len(jobs) >= work.slots.limit or len(work.slots.rooms) > 1
         self._more |= budget.refused or work.left
         self._under_way.end(work.under_way, work.kept)
         work.transmits.clear()
@@ -206,7 +206,7 @@ class SendingLoop(WorkerLoop):
         work = flight_polling.lock_flights(
             [(one.copy.partner_id, one.copy.key) for one in ended],
             names.flights,
-            self._places(budget),
+            self._slots(budget),
             longest_attempt=flights.longest_attempt(),
             everything=names.all and self._has_flights,
         )
@@ -232,7 +232,7 @@ class SendingLoop(WorkerLoop):
         if names.all or names.links or names.flights:
             budget = SendBudget(self.carrier)
             for kind in kinds.values():
-                for unit in kind.units_of_poll(self._places(budget)):
+                for unit in kind.units_of_poll(self._slots(budget)):
                     settled |= self._do(unit, partial(kind.claim, budget=budget))
         return settled
 
@@ -286,7 +286,7 @@ class SendingLoop(WorkerLoop):
         self._outcomes.forget(settled)
 
     def _transmit_claimed(self, keys: frozenset[int]) -> None:
-        """Submit signals that are claimed. Those for which there is no place now are named again
+        """Submit signals that are claimed. Those for which there is no slot now are named again
         for a later round. What raises an error is left to the sweep, which isolates it."""
         budget = SendBudget(self.carrier)
         try:
@@ -306,7 +306,7 @@ class SendingLoop(WorkerLoop):
             self.carrier.submit(jobs)
 
     def _transmit_promised(self, named: frozenset[Promise]) -> Names:
-        """Submit copies that were promised. Those for which there is no place now are named again
+        """Submit copies that were promised. Those for which there is no slot now are named again
         for a later round; the links of those that have changed since are to be polled. What ended
         before these copies needs no link to be recorded."""
         budget = SendBudget(self.carrier)
@@ -323,8 +323,8 @@ class SendingLoop(WorkerLoop):
         self._outcomes.keep(loaded.ended)
         return Names(frozenset(one.partner_id for one in asked) - loaded.partners)
 
-    def _places(self, budget: SendBudget) -> Places:
-        return Places(
+    def _slots(self, budget: SendBudget) -> Slots:
+        return Slots(
             AT_ONCE_PER_PARTNER,
             self.carrier.free_in_all(),
             large=budget.for_large,
@@ -333,7 +333,7 @@ class SendingLoop(WorkerLoop):
         )
 
     def _with_room(self, names: Names) -> Names:
-        """As many of the named links as one poll takes, of partners who have a place. What has none
+        """As many of the named links as one poll takes, of partners who have a slot. What has none
         is found by the poll that the end of a POST asks for; the others are for the next round."""
         resting = self.resting
         room = [one for one in names.links if one not in resting and self.carrier.free(one)]

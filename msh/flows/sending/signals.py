@@ -25,7 +25,7 @@ from msh.store.incidents import processing_failed
 from msh.store.sending import polling
 from msh.store.sending.isolation import isolate_signal
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.polling import Places, Work
+from msh.store.sending.polling import Slots, Work
 from msh.store.sending.signals import (
     KEEP_CLAIMED,
     PendingSignal,
@@ -95,8 +95,8 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
     return [_unit(Work.none, one.copy, [one]) for one in ended]
 
 
-def units_of_poll(places: Places) -> Iterable[Unit]:
-    for row in found(polling.lock_signals, places):
+def units_of_poll(slots: Slots) -> Iterable[Unit]:
+    for row in found(polling.lock_signals, slots):
         yield _unit(partial(polling.work_of_signal, row.id), _copy(row, "", None))
 
 
@@ -107,7 +107,7 @@ def _unit(lock: Callable[[], Work], copy: SignalCopy, ended: Sequence[Ended] = (
 
 def jobs_of_claimed(links: Work, budget: SendBudget) -> tuple[list[Job], list[int]]:
     """The jobs of signals that were claimed with their message, and the keys of those for which
-    there is no place now."""
+    there is no slot now."""
     rows, left = [], []
     for row in links.signals:
         if budget.reserve(row.partner_id):

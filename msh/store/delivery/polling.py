@@ -7,7 +7,7 @@ from typing import TypeVar
 from msh.models import Consumer
 from msh.store.engine import USE_INDEX_ORDER, Call, Statement, run
 from msh.store.sending.message_sql import LARGE
-from msh.store.sending.polling import AT_ONCE, Places
+from msh.store.sending.polling import AT_ONCE, Slots
 
 from . import polling_sql
 from .polling_sql import DueDelivery, DueDeliveryToPost, NewHead, NewHeadToPost
@@ -52,10 +52,10 @@ _positions: defaultdict[int | str, _Positions] = defaultdict(_Positions)
 that pulls."""
 
 
-def find_new_to_post(busy: Collection[int], places: Places) -> list[NewHeadToPost]:
+def find_new_to_post(busy: Collection[int], slots: Slots) -> list[NewHeadToPost]:
     """`busy`: keys of orders, see `NewHead`."""
     positions = _positions["http"]
-    call = _to_post(polling_sql.FIND_NEW_TO_POST, places, busy=list(busy), **positions.values())
+    call = _to_post(polling_sql.FIND_NEW_TO_POST, slots, busy=list(busy), **positions.values())
     return positions.after(run(call)[0])
 
 
@@ -69,12 +69,12 @@ def find_new_to_call(
     return positions.after(run(call)[0])
 
 
-def _to_post(statement: Statement[Row], places: Places, **values: object) -> Call[Row]:
+def _to_post(statement: Statement[Row], slots: Slots, **values: object) -> Call[Row]:
     return statement(
-        limit=places.limit,
-        limit_of_large=places.limit_of_large,
-        of_consumer=places.of_partner,
-        full=list(places.full),
+        limit=slots.limit,
+        limit_of_large=slots.limit_of_large,
+        of_consumer=slots.of_partner,
+        full=list(slots.full),
         large=LARGE,
         **values,
     )
@@ -107,13 +107,13 @@ def find_takeable(consumer: Consumer, limit: int) -> tuple[list[int], list[int]]
 def find_due(
     busy: Collection[int],
     threadless: Collection[int],
-    places: Places,
+    slots: Slots,
     orders: Collection[int] = (),
 ) -> tuple[list[DueDelivery], list[DueDeliveryToPost]]:
     """Deliveries, none of `busy`, that need a thread: to be run again, with a lease that is over,
     or whose message is to leave; none that needs one of a consumer which has no more, and none of
     the `orders` in which a thread is at work. And those that are to be posted again, no more than
-    there are places."""
+    there are slots."""
     _, to_call, to_post = run(
         USE_INDEX_ORDER(),
         polling_sql.FIND_DUE_TO_CALL(
@@ -125,10 +125,10 @@ def find_due(
         ),
         _to_post(
             polling_sql.FIND_AGAIN_TO_POST,
-            places,
+            slots,
             busy=list(busy),
             orders=[],
-            of_pair=places.of_partner,
+            of_pair=slots.of_partner,
         ),
     )
     return to_call, to_post

@@ -60,7 +60,7 @@ CONSUMER_OF_HEAD = f"""
 """
 
 
-# Each consumer has so many places for POSTs. Large messages have a window of their own, for they
+# Each consumer has so many slots for POSTs. Large messages have a window of their own, for they
 # may wait until others have left. Of each consumer the first, then of each the second.
 _IN_PLACES = """
     sized AS (

@@ -81,7 +81,7 @@ LOCK_TIMED = Statement(
     FlightRow,
 )
 
-# Of each link no more than it has places for.
+# Of each link no more than it has slots for.
 LOCK_READY = Statement(
     f"""
     SELECT {_COLUMNS}

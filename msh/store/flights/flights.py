@@ -123,7 +123,7 @@ class Flights(UnitOfWork):
         return held.gate if held else None
 
     def under_way(self) -> Iterator[tuple[int, int]]:
-        """Partners whose links are held, and how many places of its window each has taken."""
+        """Partners whose links are held, and how many slots of its window each has taken."""
         for partner_id, held in self._gates.items():
             yield partner_id, held.under_way
 

@@ -24,7 +24,7 @@ FIND_GATES = Statement(
 # Links with ready flights, with new ones that are sent in order, and with conversations of which a
 # message may start are read by leaps from one to the next, so that a long queue of one of them
 # costs nothing; those whose gate is shut are left out, unless their probe is due. `full` are
-# partners whose places are all taken.
+# partners whose slots are all taken.
 LOCK_BUSY_GATES = Statement(
     f"""
     WITH RECURSIVE ready (link_id) AS (

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from msh.store.engine import USE_INDEX_ORDER, Call, run
 from msh.store.sending import link_sql
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 
 from . import conversation_sql, flight_sql, gate_sql
 from .conversations import sort
@@ -21,7 +21,7 @@ SORTED_AT_ONCE = 500
 def lock_flights(
     ended: Collection[tuple[int, int]],
     named: Iterable[int],
-    places: Places,
+    slots: Slots,
     *,
     longest_attempt: float,
     everything: bool,
@@ -31,7 +31,7 @@ def lock_flights(
     passed over, and the rest of the transaction waits briefly. `ended`: partner and row id of each
     message. `longest_attempt` in seconds. Raises UnreadableTermsError."""
     partners = {partner_id for partner_id, _ in ended}
-    free = _lock_gates(partners.union(named), places, everything=everything)
+    free = _lock_gates(partners.union(named), slots, everything=everything)
     held, missed = list(free), _missed(partners.difference(free.values()))
     if not held:
         return Flights(missed=missed)
@@ -39,12 +39,12 @@ def lock_flights(
         gate_sql.LOAD_GATES(link_ids=held),
         flight_sql.LOCK_ENDED(keys=[key for partner_id, key in ended if partner_id not in missed]),
         flight_sql.LOCK_TIMED(link_ids=held, limit=TIMED_AT_ONCE),
-        flight_sql.LOCK_READY(link_ids=held, of_partner=places.of_partner),
+        flight_sql.LOCK_READY(link_ids=held, of_partner=slots.of_partner),
     )
     in_order = {one.link_id: one.partner_id for one in gates if one.in_order}
-    heads, more = _lock_heads(list(in_order), places.of_partner)
+    heads, more = _lock_heads(list(in_order), slots.of_partner)
     rows = (*landed, *timed, *ready, *heads)
-    flights = Flights.of(gates, rows, longest_attempt, places.of_partner)
+    flights = Flights.of(gates, rows, longest_attempt, slots.of_partner)
     flights.transmits.update(in_order[link_id] for link_id in more)
     flights.missed = missed
     return flights
@@ -67,12 +67,12 @@ def _lock_heads(link_ids: Collection[int], of_partner: int) -> tuple[list[Flight
     return heads, {link_id for link_id in counts if counts[link_id] >= SORTED_AT_ONCE}
 
 
-def _lock_gates(partners: Collection[int], places: Places, *, everything: bool) -> dict[int, int]:
+def _lock_gates(partners: Collection[int], slots: Slots, *, everything: bool) -> dict[int, int]:
     """The links that are locked now: the partner of each, by row id."""
     calls: list[Call[HeldGate]] = [gate_sql.LOCK_FREE_GATES(partner_ids=list(partners))]
     if everything:
-        full = list(places.full)
-        calls.append(gate_sql.LOCK_BUSY_GATES(full=full, limit=places.limit))
+        full = list(slots.full)
+        calls.append(gate_sql.LOCK_BUSY_GATES(full=full, limit=slots.limit))
     _, *found = run(link_sql.BEGIN_POLL(), *calls)
     return dict(sorted((row.id, row.partner_id) for rows in found for row in rows))
 

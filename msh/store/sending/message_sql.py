@@ -12,7 +12,7 @@ from msh.store.partner_columns import PARTNER_AS_READ, ROUTE_COLUMNS, RouteColum
 from .queue_sql import HEAD, TERMS, VERSION_OF_NEXT
 
 LARGE = 256 * 1024
-"""Bytes of payload of a large message. What has fewer is bounded by the number of places: large
+"""Bytes of payload of a large message. What has fewer is bounded by the number of slots: large
 messages to partners that are slow are not to keep it waiting."""
 
 
@@ -122,7 +122,7 @@ LOAD_COPIES = Statement(
 )
 
 # What these links are likely to send now, read with them: the message in flight that was not sent,
-# or the head of the queue. Large messages are read when they have a place.
+# or the head of the queue. Large messages are read when they have a slot.
 LOAD_NEXT_COPIES = Statement(
     COPIES.format(
         f"""

@@ -9,7 +9,7 @@ from msh.store.clock import CLOCK, read_clock
 from msh.store.engine import USE_INDEX_ORDER, Call, Key, run
 from msh.store.flights.flight_sql import CLOCK_AND_FLIGHTS
 from msh.transport.job import Job
-from msh.transport.places import Room
+from msh.transport.slots import Room
 
 from . import best_effort_sql, link_sql, message_sql, signals
 from .best_effort import BestEffortResult, lock_lost
@@ -23,14 +23,14 @@ AT_ONCE = 50
 """Links, BestEffort messages and signals that one poll takes, of each; of links and BestEffort as
 many again that are large."""
 ONE_MORE = 1
-"""Of a partner than it can have places for: this one is refused a place, and so it is known that
+"""Of a partner than it can have slots for: this one is refused a slot, and so it is known that
 there is more to be sent when a POST has ended."""
 
 _TIMED = (LaneState.WAITING, LaneState.TRANSIENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Slots:
     """What a carrier can take. `of_partner`: at most so many of one, and none of the `full` ones;
     of each of the `rooms`, where there are any, what it has. `large`: whether there are bytes for a
     large message. The links of `resting` partners are left alone."""
@@ -51,15 +51,15 @@ class Places:
         return self.limit if self.large else 0
 
     def in_each_room(self) -> list[Room]:
-        """With no more places than one poll takes."""
+        """With no more slots than one poll takes."""
         rooms = self.rooms or (Room(self.full, False, self.in_all),)
-        return [replace(room, places=min(room.places, self.limit)) for room in rooms]
+        return [replace(room, slots=min(room.slots, self.limit)) for room in rooms]
 
 
 @dataclass(slots=True)
 class Work(OutboundLinks):
     """Links, BestEffort messages and signals that a transaction has locked, and what it has to do
-    with them. `places`: those of the poll, if it was one."""
+    with them. `slots`: those of the poll, if it was one."""
 
     due: set[int] = field(default_factory=set)
     """Partners whose link's wait is over."""
@@ -78,25 +78,25 @@ class Work(OutboundLinks):
     has_flights: bool = False
     """Whether there are flights, which are polled for by themselves."""
     left: bool = False
-    """Something is due to a partner that has no free place."""
-    places: Places | None = None
+    """Something is due to a partner that has no free slot."""
+    slots: Slots | None = None
 
 
-def lock_work(ended: Iterable[int], places: Places, *, lost: bool = False) -> Work:
+def lock_work(ended: Iterable[int], slots: Slots, *, lost: bool = False) -> Work:
     """Links that are due or idle with a queue, beside those of the `ended` partners; BestEffort
     messages, with `lost` also those whose worker was lost; and pending signals. Of each no more
-    than there are `places`. What others hold is passed over.
+    than there are `slots`. What others hold is passed over.
     """
     asked = list(ended)
-    links_due, waiting = _lock_links(places), _lock_best_effort(places)
-    signals_due = _lock_signals(places)
+    links_due, waiting = _lock_links(slots), _lock_best_effort(slots)
+    signals_due = _lock_signals(slots)
     _, *found, (clock,) = run(
         link_sql.BEGIN_POLL(),
         *([link_sql.LOCK_FREE(partner_ids=asked)] if asked else []),
         *links_due,
         *waiting,
         *signals_due,
-        *_find_left(places),
+        *_find_left(slots),
         CLOCK_AND_FLIGHTS(),
     )
     free = {row.id for row in found.pop(0)} if asked else set()
@@ -112,7 +112,7 @@ def lock_work(ended: Iterable[int], places: Places, *, lost: bool = False) -> Wo
     work.signals = list(chain(*found[signals_from:signals_end]))
     work.has_flights = clock.has_flights
     work.left = any(found[signals_end:])
-    work.places = places
+    work.slots = slots
     return work
 
 
@@ -186,78 +186,78 @@ def wait_briefly() -> None:
     run(link_sql.WAIT_BRIEFLY())
 
 
-def lock_links(places: Places) -> list[int]:
-    _, *found = run(USE_INDEX_ORDER(), *_lock_links(places))
+def lock_links(slots: Slots) -> list[int]:
+    _, *found = run(USE_INDEX_ORDER(), *_lock_links(slots))
     return [row.partner_id for rows in found for row in rows]
 
 
-def lock_best_effort(places: Places) -> list[WaitingMessage]:
-    _, *found = run(USE_INDEX_ORDER(), *_lock_best_effort(places))
+def lock_best_effort(slots: Slots) -> list[WaitingMessage]:
+    _, *found = run(USE_INDEX_ORDER(), *_lock_best_effort(slots))
     return list(chain(*found))
 
 
-def lock_signals(places: Places) -> list[PendingSignal]:
-    _, *found = run(USE_INDEX_ORDER(), *_lock_signals(places))
+def lock_signals(slots: Slots) -> list[PendingSignal]:
+    _, *found = run(USE_INDEX_ORDER(), *_lock_signals(slots))
     return list(chain(*found))
 
 
-def _lock_links(places: Places) -> list[Call[Found]]:
+def _lock_links(slots: Slots) -> list[Call[Found]]:
     """The last of these is for idle ones."""
     calls: list[Call[Found]] = []
-    resting = list(places.resting)
-    rooms = places.in_each_room()
+    resting = list(slots.resting)
+    rooms = slots.in_each_room()
     # Full partners are passed over if they are so many that they could fill the poll.
-    few = len(rooms) == 1 and len(rooms[0].partners) < places.limit
-    for place, room in enumerate(rooms):
+    few = len(rooms) == 1 and len(rooms[0].partners) < slots.limit
+    for index, room in enumerate(rooms):
         values = {
             "large": LARGE,
             "partners": [] if few else list(room.partners),
             "only": room.only,
-            "timed": place == 0,
+            "timed": index == 0,
             "resting": resting,
         }
-        limit_of_large = min(room.places, places.limit_of_large)
+        limit_of_large = min(room.slots, slots.limit_of_large)
         calls += [
-            link_sql.LOCK_DUE(**values, limit=room.places),
+            link_sql.LOCK_DUE(**values, limit=room.slots),
             link_sql.LOCK_DUE_WITH_LARGE_COPIES(**values, limit=limit_of_large),
         ]
-    return [*calls, link_sql.LOCK_IDLE_WITH_QUEUE(resting=resting, limit=places.limit)]
+    return [*calls, link_sql.LOCK_IDLE_WITH_QUEUE(resting=resting, limit=slots.limit)]
 
 
-def _lock_best_effort(places: Places) -> list[Call[WaitingMessage]]:
+def _lock_best_effort(slots: Slots) -> list[Call[WaitingMessage]]:
     calls = []
-    for room in places.in_each_room():
-        limit_of_large = min(room.places, places.limit_of_large)
+    for room in slots.in_each_room():
+        limit_of_large = min(room.slots, slots.limit_of_large)
         calls.append(
             best_effort_sql.LOCK_WAITING(
                 large=LARGE,
                 partners=list(room.partners),
                 only=room.only,
-                limit=room.places,
+                limit=room.slots,
                 limit_of_large=limit_of_large,
-                of_partner=places.of_partner + ONE_MORE,
-                limit_in_all=room.places + limit_of_large,
+                of_partner=slots.of_partner + ONE_MORE,
+                limit_in_all=room.slots + limit_of_large,
             )
         )
     return calls
 
 
-def _lock_signals(places: Places) -> list[Call[PendingSignal]]:
+def _lock_signals(slots: Slots) -> list[Call[PendingSignal]]:
     return [
         signals.lock_pending(
             room.partners,
             only=room.only,
-            limit=room.places,
-            of_partner=places.of_partner + ONE_MORE,
+            limit=room.slots,
+            of_partner=slots.of_partner + ONE_MORE,
         )
-        for room in places.in_each_room()
+        for room in slots.in_each_room()
     ]
 
 
-def _find_left(places: Places) -> list[Call[Key]]:
-    """As far as a poll passes over partners for want of places: of links it takes those that are
+def _find_left(slots: Slots) -> list[Call[Key]]:
+    """As far as a poll passes over partners for want of slots: of links it takes those that are
     due, which are refused one then. With several rooms it is known that there is little room."""
-    rooms = places.in_each_room()
+    rooms = slots.in_each_room()
     full = list(rooms[0].partners) if len(rooms) == 1 else []
     return [signals.FIND_LEFT(partner_ids=full)] if full else []
 

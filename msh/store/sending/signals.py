@@ -119,7 +119,7 @@ _PARTNER = """
 """
 
 # The links that have pending signals are read by leaps from one to the next. Of these the ones
-# whose first signal is due longest, of each link at most so many as its partner has free places:
+# whose first signal is due longest, of each link at most so many as its partner has free slots:
 # the first of each, then the second of each, and so on. Those to these `partners`, if `only` is
 # true, else to all others.
 LOCK_PENDING = Statement(

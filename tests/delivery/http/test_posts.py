@@ -202,7 +202,7 @@ def test_poll_claims_no_more_than_there_is_room_for() -> None:
     for world in worlds:
         receive(world)
     desk = Desk()
-    desk.transmitted.places = 2
+    desk.transmitted.slots = 2
     desk.settle()
     assert (len(desk.transmitted.jobs), Delivery.objects.count()) == (2, 2)
 

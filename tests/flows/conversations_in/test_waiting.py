@@ -24,7 +24,7 @@ from msh.store.delivery import polling
 from msh.store.delivery.polling_sql import AT_ONCE
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
-from msh.store.sending.polling import Places
+from msh.store.sending.polling import Slots
 from partners.models import Agreement, Partner
 from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
@@ -111,7 +111,7 @@ def heads_in_process() -> list[int]:
 
 
 def heads_to_post() -> list[int]:
-    return [head.message_key for head in polling.find_new_to_post((), Places(40, 40))]
+    return [head.message_key for head in polling.find_new_to_post((), Slots(40, 40))]
 
 
 def heads_to_pull() -> list[int]:

@@ -36,7 +36,7 @@ def claimed() -> Signal:
 def swept() -> list[int]:
     """The signals that a sweep finds, of all."""
     with transaction.atomic():
-        return [row.id for row in polling.lock_signals(polling.Places(4, 100))]
+        return [row.id for row in polling.lock_signals(polling.Slots(4, 100))]
 
 
 def test_claimed_signal_is_nobody_elses_for_a_second(claimed: Signal) -> None:

@@ -21,8 +21,8 @@ class Standing(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
-    """The place of one POST. A slow one is among those that have no part in the others' places."""
+class Slot:
+    """The slot of one POST. A slow one is among those that have no part in the others' slots."""
 
     partner_id: int
     standing: Standing
@@ -36,10 +36,10 @@ class Room:
 
     partners: Collection[int]
     only: bool
-    places: int
+    slots: int
 
 
-class Places:
+class Slots:
     """`at_once` in all. Of these at most half for partners that are not known to answer, half of
     that for those that are known not to. A POST that takes long leaves them for one of
     `slow_at_once` others, while there are some."""
@@ -62,35 +62,35 @@ class Places:
         self._quick: Counter[Standing] = Counter()
         self._slow = 0
 
-    def take(self, partner_id: int) -> Place:
+    def take(self, partner_id: int) -> Slot:
         """One more, whether there is room or not."""
-        place = Place(partner_id, self._standing(partner_id))
+        slot = Slot(partner_id, self._standing(partner_id))
         self._of_partner[partner_id] += 1
-        self._quick[place.standing] += 1
-        return place
+        self._quick[slot.standing] += 1
+        return slot
 
-    def slow_down(self, place: Place) -> bool:
+    def slow_down(self, slot: Slot) -> bool:
         """Note that this POST takes long. True if its slot is free for another one now."""
-        self._standings[place.partner_id] = Standing.SILENT
+        self._standings[slot.partner_id] = Standing.SILENT
         if self._slow >= self._slow_at_once:
             return False
-        self._quick[place.standing] -= 1
+        self._quick[slot.standing] -= 1
         self._slow += 1
-        place.slow = True
+        slot.slow = True
         return True
 
-    def leave(self, place: Place, standing: Standing | None) -> None:
+    def leave(self, slot: Slot, standing: Standing | None) -> None:
         """Note that this POST has ended. `standing`: what its end says about the partner, None if
         nothing."""
-        if place.slow:
+        if slot.slow:
             self._slow -= 1
         else:
-            self._quick[place.standing] -= 1
-        self._of_partner[place.partner_id] -= 1
-        if not self._of_partner[place.partner_id]:
-            del self._of_partner[place.partner_id]
+            self._quick[slot.standing] -= 1
+        self._of_partner[slot.partner_id] -= 1
+        if not self._of_partner[slot.partner_id]:
+            del self._of_partner[slot.partner_id]
         if standing is not None:
-            self._standings[place.partner_id] = standing
+            self._standings[slot.partner_id] = standing
 
     def free(self, partner_id: int) -> int:
         own = max(0, self._per_partner - self._of_partner[partner_id])

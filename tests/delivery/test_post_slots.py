@@ -1,4 +1,4 @@
-"""Places for POSTs to consumers: what has none waits, and hides nothing that has one."""
+"""Slots for POSTs to consumers: what has none waits, and hides nothing that has one."""
 
 from collections.abc import Callable
 
@@ -106,7 +106,7 @@ def test_large_messages_go_when_there_are_bytes_again(prepare: Callable[[], None
 def test_a_consumer_with_a_long_queue_does_not_hide_those_of_others(
     prepare: Callable[[], None],
 ) -> None:
-    """Each of its places is free again at each poll, and what waits for it is older."""
+    """Each of its slots is free again at each poll, and what waits for it is older."""
     crowd, other = [make_world() for _ in range(6)], make_world()
     slow = consumer(HTTP, name="slow", attempts=5)
     for world in (*crowd, other):
@@ -114,7 +114,7 @@ def test_a_consumer_with_a_long_queue_does_not_hide_those_of_others(
     (mine,) = consumers_of(other)
     prepare()
     desk = Desk()
-    desk.transmitted.places = 2
+    desk.transmitted.slots = 2
 
     keys = posted(desk)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from django.db import DatabaseError, connection
 
 from msh.flows.application import reason_of, restore_connection
-from msh.flows.names import Names
+from msh.flows.hints import Hints
 from msh.flows.worker_loop import WorkerLoop
 from msh.protocol.attempt import AttemptResult
 from msh.store import capacity, plans
@@ -83,9 +83,9 @@ class ApplicationLoop(WorkerLoop):
             _report(error)
         return True
 
-    def round(self, names: Names) -> bool:
+    def round(self, hints: Hints) -> bool:
         recorded = self.record_ended()
-        return (names.all and self._try_poll()) or recorded
+        return (hints.all and self._try_poll()) or recorded
 
     def is_busy(self) -> bool:
         return bool(self._calls or self._unrecorded) or super().is_busy()

@@ -22,7 +22,7 @@ import redis
 from django.conf import settings
 
 from msh.connections import redis_client
-from msh.flows.names import EVERYTHING, NOTHING, Names, Promise
+from msh.flows.hints import EVERYTHING, NOTHING, Hints, Promise
 from msh.flows.script_channel import ScriptChannel
 from msh.store.flights.flights import Flights
 from msh.store.sending.links import OutboundLinks
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 TRY_FOR = 0.1  # seconds a wake-up may take
 PACE = 0.002  # seconds between two wake-ups of a process: what is asked for meanwhile is one
 LONGEST = 5_000
-"""Names that wait for a worker, in a few hundred KB. Above that, one for everything replaces those
+"""Hints that wait for a worker, in a few hundred KB. Above that, one for everything replaces those
 that come: what is claimed or promised then waits until its second is over."""
 EXPIRE = 5  # seconds without a wake-up after which those that no worker has taken are forgotten
 REST = 1.0  # seconds without wake-ups after one has failed: the loops poll every second
@@ -48,7 +48,7 @@ class WakeUp(StrEnum):
     NOTIFY = "msh.tasks.notify"
 
 
-# A list and a token each. One for everything at the end of a list is enough, and replaces names
+# A list and a token each. One for everything at the end of a list is enough, and replaces hints
 # that nobody takes.
 _SCRIPT = f"""
 for i = 1, #KEYS do
@@ -102,13 +102,13 @@ def wake_up(
     partners, these claimed `signals`, the `flights` to these partners, and these `promised` copies
     are transmitted. Never raises, never waits."""
     asked = dict.fromkeys(kinds, EVERYTHING)
-    if names := Names(
+    if hints := Hints(
         links=frozenset(links),
         signals=frozenset(signals),
         flights=frozenset(flights),
         promised=frozenset(promised),
     ):
-        asked[WakeUp.TRANSMIT] = asked.get(WakeUp.TRANSMIT, NOTHING) | names
+        asked[WakeUp.TRANSMIT] = asked.get(WakeUp.TRANSMIT, NOTHING) | hints
     if asked:
         try:
             _messenger().send(asked)
@@ -183,7 +183,7 @@ class _Messenger:
                 self._read()
 
     def _write(self, asked: "Asked") -> None:
-        tokens = [names.token() for names in asked.values()]
+        tokens = [hints.token() for hints in asked.values()]
         self._channel.write([tokens_of(kind) for kind in asked], tokens)
         self._sent, self._published_at = asked, time.monotonic()
 
@@ -203,14 +203,14 @@ class _Messenger:
         self._thread.join(2 * TRY_FOR)
 
 
-Asked = dict[WakeUp, Names]
+Asked = dict[WakeUp, Hints]
 
 
 def _joined(gathered: "Iterable[Asked | None]") -> Asked:
     joined: Asked = {}
     for one in gathered:
-        for kind, names in (one or {}).items():
-            joined[kind] = joined.get(kind, NOTHING) | names
+        for kind, hints in (one or {}).items():
+            joined[kind] = joined.get(kind, NOTHING) | hints
     return joined
 
 

@@ -8,7 +8,7 @@ import redis
 from django.conf import settings
 
 from msh.connections import redis_client
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.wake_up import EXPIRE, REST, TRY_FOR, WakeUp, shared_client, tokens_of
 from msh.health import SIGN_OF_WORKER
 
@@ -45,46 +45,46 @@ class WakeUpListener:
         connection of its own: at the end of a worker the name server may not answer."""
         with suppress(redis.RedisError, OSError), self._client:
             if self._connection:
-                names = self._read() | self._given_back
+                hints = self._read() | self._given_back
                 self._disconnect()
-                if names:
+                if hints:
                     with shared_client().pipeline() as pipe:
-                        pipe.rpush(self._tokens, names.token())
+                        pipe.rpush(self._tokens, hints.token())
                         pipe.expire(self._tokens, EXPIRE)
                         pipe.execute()
         self._disconnect()
 
-    def give_back(self, names: Names) -> None:
-        """Put these names back for another worker, or for the next one."""
-        self._given_back |= names
+    def give_back(self, hints: Hints) -> None:
+        """Put these hints back for another worker, or for the next one."""
+        self._given_back |= hints
 
     def fileno(self) -> int:
         """Return the file descriptor of the connection on which wake-ups come; -1 without Redis."""
         return self._connection._sock.fileno() if self._connection else -1  # noqa: SLF001
 
-    def take(self) -> Names:
-        """Return the names of the next wake-up, if one has come."""
+    def take(self) -> Hints:
+        """Return the hints of the next wake-up, if one has come."""
         try:
-            names = self._read()
+            hints = self._read()
             if self._connection is None and time.monotonic() >= self._rests_until:
                 self._connection = self._client.connection_pool.get_connection()
             if self._connection:
                 self._ask()
         except (redis.RedisError, OSError):
             return self._give_up()
-        return names
+        return hints
 
-    def _read(self) -> Names:
-        names = NOTHING
+    def _read(self) -> Hints:
+        hints = NOTHING
         while self._connection and self._unanswered and self._connection.can_read(timeout=0):
             answer = self._connection.read_response()
             self._unanswered -= 1
             if isinstance(answer, list):
-                names |= Names.of_token(answer[1])
-        return names
+                hints |= Hints.of_token(answer[1])
+        return hints
 
-    def take_rest(self) -> Names:
-        """Return the names of all other waiting wake-ups. Waits for Redis at most TRY_FOR
+    def take_rest(self) -> Hints:
+        """Return the hints of all other waiting wake-ups. Waits for Redis at most TRY_FOR
         seconds."""
         if self._connection is None:
             return NOTHING
@@ -92,12 +92,12 @@ class WakeUpListener:
             tokens: Any = shared_client().lpop(self._tokens, MOST)
         except (redis.RedisError, OSError):
             return self._give_up()
-        names = NOTHING
+        hints = NOTHING
         for token in tokens or []:
-            names |= Names.of_token(token)
-        return names
+            hints |= Hints.of_token(token)
+        return hints
 
-    def _give_up(self) -> Names:
+    def _give_up(self) -> Hints:
         """For REST seconds; what was lost may be anything."""
         self._disconnect()
         self._rests_until = time.monotonic() + REST

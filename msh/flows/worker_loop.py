@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from msh import stopping
 from msh.flows.application import restore_connection
 from msh.flows.events import Events
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.wake_up import WakeUp
 from msh.flows.wake_up_listener import WakeUpListener
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Carrier
@@ -81,7 +81,7 @@ class WorkerLoop(ABC):
         self._polled_at = 0.0
         self._busy_at = 0.0
         self._resting: dict[Any, float] = {}
-        self._names = NOTHING
+        self._hints = NOTHING
         """What wake-ups have named since the last round."""
 
     @abstractmethod
@@ -94,8 +94,8 @@ class WorkerLoop(ABC):
         return True
 
     @abstractmethod
-    def round(self, names: Names) -> bool:
-        """Steps 2 to 5 of a round, 3 for what `names` says. True if there was something to do."""
+    def round(self, hints: Hints) -> bool:
+        """Steps 2 to 5 of a round, 3 for what `hints` says. True if there was something to do."""
 
     def next_round_at(self) -> float:
         """When the next round may begin, by `time.monotonic`."""
@@ -127,12 +127,12 @@ class WorkerLoop(ABC):
             return
         try:
             with WakeUpListener(self.kind) as listener:
-                self._names |= EVERYTHING | listener.take_rest()
+                self._hints |= EVERYTHING | listener.take_rest()
                 while not self._stopping.is_set():
                     self.turn(listener)
                 # Taken from the list and not done: without this they would wait for the next poll.
-                listener.give_back(self._names)
-                self._names = NOTHING
+                listener.give_back(self._hints)
+                self._hints = NOTHING
             self._wind_up()
         finally:
             self._running.release()
@@ -150,10 +150,10 @@ class WorkerLoop(ABC):
         self._stopping.wait(gathers)
         self._take_events(self.patience(), listener)
         # This round has waited to gather others: what was named meanwhile belongs to it too.
-        if gathers > 0 and self._names and not self._names.all:
-            self._names |= listener.take_rest()
+        if gathers > 0 and self._hints and not self._hints.all:
+            self._hints |= listener.take_rest()
         if self._poll_in() <= 0:
-            self._names |= EVERYTHING
+            self._hints |= EVERYTHING
         is_busy = self._try_round() or self.is_busy()
         if is_busy:
             self._busy_at = time.monotonic()
@@ -184,18 +184,18 @@ class WorkerLoop(ABC):
     def _round(self) -> bool:
         if self._stopping.is_set():
             return self.round(NOTHING)
-        names, self._names = self._names, NOTHING
-        if names.all:
+        hints, self._hints = self._hints, NOTHING
+        if hints.all:
             self._polled_at = time.monotonic()
             if self._is_idle():
                 restore_connection()  # one that is old, or was lost meanwhile, fails no round
-        return self.round(names)
+        return self.round(hints)
 
     def _take_events(self, wait: float, listener: WakeUpListener | None = None) -> None:
         for event in self._events.take(wait, listener):
-            if isinstance(event, Names):
-                self._names |= event
+            if isinstance(event, Hints):
+                self._hints |= event
             elif self.take(event):
-                self._names |= EVERYTHING
+                self._hints |= EVERYTHING
         if listener:
-            self._names |= listener.take()
+            self._hints |= listener.take()

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.names import EVERYTHING, Promise
+from msh.flows.hints import EVERYTHING, Promise
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.send_budget import SendBudget
@@ -179,7 +179,7 @@ def end_lost_leases() -> None:
 def run_until_quiet(loop: WorkerLoop, seconds: float = 0.05) -> None:
     """As its worker does, in this thread, until there was nothing to do for so many seconds."""
     with WakeUpListener(loop.kind) as listener:
-        loop._names |= EVERYTHING
+        loop._hints |= EVERYTHING
         loop._busy_at = busy_at = time.monotonic()
         while loop.turn(listener) or time.monotonic() - busy_at < seconds:
             busy_at = max(busy_at, loop._busy_at)

@@ -3,7 +3,7 @@
 import pytest
 
 from msh.flows import wake_up as wake_ups
-from msh.flows.names import Names
+from msh.flows.hints import Hints
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from tests.flows.byhand import KeepingCarrier
@@ -24,9 +24,9 @@ def sky() -> Sky:
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Names]]:
+def named(monkeypatch: pytest.MonkeyPatch) -> list[dict[WakeUp, Hints]]:
     """What was asked for, instead of being sent."""
-    asked: list[dict[WakeUp, Names]] = []
+    asked: list[dict[WakeUp, Hints]] = []
 
     class Messenger:
         send = asked.append

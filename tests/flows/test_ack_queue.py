@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from msh.flows.names import EVERYTHING
+from msh.flows.hints import EVERYTHING
 from msh.flows.receiving import ebms2
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.sending_loop import SendingLoop

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from msh.flows.errors import NotPossible
-from msh.flows.names import EVERYTHING
+from msh.flows.hints import EVERYTHING
 from msh.flows.operations import change_conversation, change_flight
 from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.prune import prune_all

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.sending import flights as flight_kind
 from msh.flows.sending import sending_loop
 from msh.flows.sending.gathering import Served
@@ -41,14 +41,14 @@ def carrier_of(loop: SendingLoop) -> KeepingCarrier:
 
 
 def test_a_submitted_message_is_named_to_the_loop_and_sent(
-    sky: Sky, loop: SendingLoop, named: list[dict[WakeUp, Names]]
+    sky: Sky, loop: SendingLoop, named: list[dict[WakeUp, Hints]]
 ) -> None:
     message = sky.submit()
-    ((names,),) = [asked.values() for asked in named]
-    assert names == Names(flights=frozenset({sky.partner.pk}))
-    assert Names.of_token(names.token().encode()) == names
+    ((hints,),) = [asked.values() for asked in named]
+    assert hints == Hints(flights=frozenset({sky.partner.pk}))
+    assert Hints.of_token(hints.token().encode()) == hints
 
-    assert loop.round(names)
+    assert loop.round(hints)
 
     (job,) = carrier_of(loop).take()
     assert sky.state(message) == "waiting"
@@ -59,7 +59,7 @@ def test_a_submitted_message_is_named_to_the_loop_and_sent(
     assert Flight.objects.get().carried
     named.clear()
     sky.answer(message)
-    assert named == [{WakeUp.TRANSMIT: Names(flights=frozenset({sky.partner.pk}))}]
+    assert named == [{WakeUp.TRANSMIT: Hints(flights=frozenset({sky.partner.pk}))}]
 
 
 def test_a_poll_finds_flights_that_nobody_has_named(sky: Sky, loop: SendingLoop) -> None:
@@ -93,7 +93,7 @@ def test_the_window_holds_when_two_workers_claim_at_once(loop: SendingLoop) -> N
     sky = make_sky(window=4)
     for _ in range(8):
         sky.submit()
-    named = Names(flights=frozenset({sky.partner.pk}))
+    named = Hints(flights=frozenset({sky.partner.pk}))
     with transaction.atomic():
         assert len(sky.poll()) == 4  # a worker that has not committed yet
         in_another_session(lambda: loop.round(named))

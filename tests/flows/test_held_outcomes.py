@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from django.db import connections
 
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.sending import outcomes
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, OutboundMessage, Signal
@@ -46,17 +46,17 @@ def is_recorded(message: OutboundMessage) -> bool:
     return Attempt.objects.get(message=message).outcome != ""
 
 
-@pytest.mark.parametrize("names", [NOTHING, EVERYTHING, Names(links=frozenset({2**40}))])
-def test_2xx_waits_until_its_time_is_over(loop: SendingLoop, names: Names) -> None:
+@pytest.mark.parametrize("hints", [NOTHING, EVERYTHING, Hints(links=frozenset({2**40}))])
+def test_2xx_waits_until_its_time_is_over(loop: SendingLoop, hints: Hints) -> None:
     message, job = claimed(loop)
     loop.take(Finished(job, TRANSMITTED))
 
-    loop.round(names)
+    loop.round(hints)
     assert loop.is_busy()
     assert not is_recorded(message)
 
     hold_no_longer(loop)
-    loop.round(names)
+    loop.round(hints)
     assert is_recorded(message)
     assert not loop.is_busy()
 
@@ -64,7 +64,7 @@ def test_2xx_waits_until_its_time_is_over(loop: SendingLoop, names: Names) -> No
 def test_2xx_is_recorded_with_what_else_its_link_is_locked_for(loop: SendingLoop) -> None:
     message, job = claimed(loop)
     loop.take(Finished(job, TRANSMITTED))
-    loop.round(Names(links=frozenset({job.partner_id})))
+    loop.round(Hints(links=frozenset({job.partner_id})))
     assert is_recorded(message)
 
 

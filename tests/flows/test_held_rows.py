@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.sending import promised as promises
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, Flight, OutboundLink, OutboundMessage
@@ -58,9 +58,9 @@ def holding(rows: Any) -> Iterator[None]:
         yield
 
 
-def round_without_waiting(loop: SendingLoop, names: Names) -> None:
+def round_without_waiting(loop: SendingLoop, hints: Hints) -> None:
     """Fails if it waits for the lock that the test's session holds."""
-    with beside(lambda: loop.round(names)) as doing:
+    with beside(lambda: loop.round(hints)) as doing:
         wait_until(lambda: doing.done() or somebody_waits_for_us())
         assert doing.done(), "the round waits for the held row"
         doing.result()
@@ -83,10 +83,10 @@ def test_the_link_of_flights_that_somebody_holds_keeps_no_other_waiting(
     held = ended_flight(loop)
     other = make_sky()
     message = other.submit()
-    names = Names(flights=frozenset({held.partner.pk, other.partner.pk}))
+    hints = Hints(flights=frozenset({held.partner.pk, other.partner.pk}))
 
     with holding(OutboundLink.objects.filter(pk=held.link.pk)):
-        round_without_waiting(loop, EVERYTHING if polls else names)
+        round_without_waiting(loop, EVERYTHING if polls else hints)
         (job,) = sent_by(loop)
         assert job.key.message_id == message.message_id  # type: ignore[attr-defined]
         assert loop.is_busy()
@@ -131,7 +131,7 @@ def test_a_link_that_somebody_holds_keeps_no_other_waiting(loop: SendingLoop, po
 
     with holding(OutboundLink.objects.filter(partner=held.there)):
         round_without_waiting(
-            loop, EVERYTHING if polls else Names(links=frozenset({other.there.pk}))
+            loop, EVERYTHING if polls else Hints(links=frozenset({other.there.pk}))
         )
         (job,) = sent_by(loop)
         assert job.key.message_id == message.message_id  # type: ignore[attr-defined]
@@ -152,11 +152,11 @@ def test_outcomes_beside_it_are_recorded(loop: SendingLoop) -> None:
 
 
 def test_a_promised_copy_of_a_held_link_stays_under_way(
-    promised: tuple[World, Names], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+    promised: tuple[World, Hints], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(promises, "KEPT_FROM", 600.0)  # each poll writes that it has begun
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = sent_by(loop)
     job.note_begin()
 
@@ -175,11 +175,11 @@ def test_another_row_that_somebody_holds_stops_one_round_briefly(
     """What the round could not write rests, and with it the link: the next rounds do without."""
     (held,), other = ended(loop), make_world()
     other.submit()
-    names = EVERYTHING if polls else Names(links=frozenset({other.there.pk}))
+    hints = EVERYTHING if polls else Hints(links=frozenset({other.there.pk}))
     caplog.set_level(logging.WARNING)
 
     with holding(Attempt.objects.filter(message__link__partner=held.there)):
-        with beside(lambda: loop.round(names)) as doing:
+        with beside(lambda: loop.round(hints)) as doing:
             doing.result(timeout=60)
         assert "repeated one by one" in caplog.text
         caplog.clear()
@@ -205,7 +205,7 @@ def test_a_link_whose_message_somebody_holds_is_not_polled_again_and_again(
         caplog.clear()
         in_another_session(lambda: make_world().submit())
         round_without_waiting(loop, EVERYTHING)
-        round_without_waiting(loop, Names(links=frozenset({held.there.pk})))
+        round_without_waiting(loop, Hints(links=frozenset({held.there.pk})))
         assert caplog.text == ""
     assert len(sent_by(loop)) == 1
 

@@ -4,7 +4,7 @@ import pytest
 
 from msh.beat.schedule import SCHEDULE, Every
 from msh.celery import app
-from msh.flows.names import EVERYTHING
+from msh.flows.hints import EVERYTHING
 from msh.flows.worker_loop import IDLE, WorkerLoop
 from msh.tasks import LOOPS
 

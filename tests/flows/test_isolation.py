@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError
 
 from msh import wire
 from msh.flows import worker_loop
-from msh.flows.names import EVERYTHING
+from msh.flows.hints import EVERYTHING
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, History, Incident, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult

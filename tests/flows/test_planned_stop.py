@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from msh.flows.delivery.delivery_loop import DeliveryLoop
-from msh.flows.names import EVERYTHING, NOTHING
+from msh.flows.hints import EVERYTHING, NOTHING
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.worker_loop import WorkerLoop
 from msh.models import Attempt, Consumer, ConsumerKind, Delivery, OutboundLink

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from msh.flows.names import EVERYTHING, NOTHING
+from msh.flows.hints import EVERYTHING, NOTHING
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Attempt, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult

@@ -14,7 +14,7 @@ from psycopg.rows import class_row, tuple_row
 from msh import wire
 from msh.flows import worker_loop
 from msh.flows.errors import NotPossible
-from msh.flows.names import Names
+from msh.flows.hints import Hints
 from msh.flows.operations import cancel, change_link
 from msh.flows.receiving import receive
 from msh.flows.receiving.incoming import Incoming
@@ -272,7 +272,7 @@ def test_the_carrier_is_given_nothing_for_a_named_signal_that_is_gone(
     monkeypatch.setattr(worker_loop, "Carrier", Watching)
     make_world()
     driven = SendingLoop()
-    driven._names = Names(signals=frozenset([10**9]))
+    driven._hints = Hints(signals=frozenset([10**9]))
 
     byhand.run_until_quiet(driven)
 

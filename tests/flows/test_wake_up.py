@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from msh.flows import wake_up as wake_ups
-from msh.flows.names import Names
+from msh.flows.hints import Hints
 from msh.flows.wake_up import WakeUp
 from tests.waiting import wait_until
 
@@ -67,7 +67,7 @@ def messenger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Messenger]:
 
 
 def asked(partner_id: int) -> wake_ups.Asked:
-    return {WakeUp.TRANSMIT: Names(links=frozenset({partner_id}))}
+    return {WakeUp.TRANSMIT: Hints(links=frozenset({partner_id}))}
 
 
 def sent() -> list[bytes | str]:

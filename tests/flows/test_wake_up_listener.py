@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from msh import health
 from msh.flows import wake_up, wake_up_listener, worker_loop
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.wake_up import WakeUp
 from msh.flows.wake_up_listener import WakeUpListener
 from tests.waiting import wait_until
@@ -33,7 +33,7 @@ def client() -> Any:
     return client
 
 
-def left_to_others() -> Names:
+def left_to_others() -> Hints:
     """What the next worker takes."""
     with WakeUpListener(WakeUp.FORWARD) as listener:
         heard = [NOTHING]
@@ -57,8 +57,8 @@ def test_a_round_that_gathers_takes_all_that_was_named(
     wait_until(lambda: loop.polls)
     rounds = loop.rounds
 
-    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
-    wait_until(lambda: loop.names.links == PARTNERS)
+    client.rpush(TOKENS, *(Hints(frozenset({one})).token() for one in PARTNERS))
+    wait_until(lambda: loop.hints.links == PARTNERS)
     rounds = loop.rounds - rounds
     loop._events.put("the end of it")
     loop.stop()
@@ -83,18 +83,18 @@ def test_a_worker_that_is_stopping_leaves_the_wake_ups_to_others(client: Any) ->
     rounds = stopping.rounds
     wait_until(lambda: stopping.rounds > rounds + 2)
 
-    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
-    wait_until(lambda: other.names.links == PARTNERS or not client.llen(TOKENS))
+    client.rpush(TOKENS, *(Hints(frozenset({one})).token() for one in PARTNERS))
+    wait_until(lambda: other.hints.links == PARTNERS or not client.llen(TOKENS))
     rounds = other.rounds
     wait_until(lambda: other.rounds > rounds + 2)
-    heard = other.names.links
+    heard = other.hints.links
 
     other.stop()
     for loop, thread in zip((stopping, other), threads, strict=True):
         loop._events.put("the end of it")
         thread.join(timeout=60)
     assert heard == PARTNERS
-    assert stopping.names.links == frozenset()
+    assert stopping.hints.links == frozenset()
 
 
 class StoppedWhileItWaits(Scripted):
@@ -102,7 +102,7 @@ class StoppedWhileItWaits(Scripted):
 
     def patience(self) -> float:
         if not self._stopping.is_set():
-            self._events.put(Names(PARTNERS))
+            self._events.put(Hints(PARTNERS))
             self._events.put("the end of it")
             self.stop()
         return super().patience()
@@ -113,13 +113,13 @@ def test_names_that_a_stop_overtakes_are_left_to_the_next_worker(client: Any) ->
 
     loop.run()
 
-    assert loop.names.links == frozenset()
+    assert loop.hints.links == frozenset()
     assert 0 < client.ttl(TOKENS) <= wake_up.EXPIRE
     assert left_to_others().links == PARTNERS
 
 
 def test_a_loop_that_is_stopping_takes_no_names(client: Any) -> None:
-    client.rpush(TOKENS, Names(PARTNERS).token())
+    client.rpush(TOKENS, Hints(PARTNERS).token())
     loop = Scripted()
     loop.taken.append("nothing is under way")
     loop.stop()
@@ -128,10 +128,10 @@ def test_a_loop_that_is_stopping_takes_no_names(client: Any) -> None:
 
 
 def test_names_that_waited_for_a_loop_are_its_first(client: Any) -> None:
-    client.rpush(TOKENS, *(Names(frozenset({one})).token() for one in PARTNERS))
+    client.rpush(TOKENS, *(Hints(frozenset({one})).token() for one in PARTNERS))
     loop = Scripted()
     thread = running(loop)
-    wait_until(lambda: loop.names.links == PARTNERS)
+    wait_until(lambda: loop.hints.links == PARTNERS)
     assert loop.rounds < len(PARTNERS) / 2
     loop._events.put("the end of it")
     loop.stop()
@@ -141,24 +141,24 @@ def test_names_that_waited_for_a_loop_are_its_first(client: Any) -> None:
 def test_nothing_is_waited_for(client: Any) -> None:
     with WakeUpListener(WakeUp.FORWARD) as listener:
         assert listener.take() == NOTHING
-        client.rpush(TOKENS, Names(PARTNERS).token())
-        heard: list[Names] = []
+        client.rpush(TOKENS, Hints(PARTNERS).token())
+        heard: list[Hints] = []
 
         def has_heard() -> bool:
             heard.append(listener.take())
             return bool(heard[-1])
 
         wait_until(has_heard)
-    assert heard[-1] == Names(PARTNERS)
+    assert heard[-1] == Hints(PARTNERS)
 
 
 def test_what_comes_in_the_last_moment_is_left_to_the_next_worker(client: Any) -> None:
-    """With its names: a poll does not look for what is claimed or promised."""
+    """With its hints: a poll does not look for what is claimed or promised."""
     with WakeUpListener(WakeUp.FORWARD) as listener:
         connection = listener._connection
-        client.rpush(TOKENS, Names(PARTNERS).token())
+        client.rpush(TOKENS, Hints(PARTNERS).token())
         wait_until(lambda: connection.can_read(timeout=0) and not client.exists(TOKENS))
-    assert left_to_others() == Names(PARTNERS)
+    assert left_to_others() == Hints(PARTNERS)
 
 
 def test_without_redis_everything_is_polled_for_once_a_second() -> None:
@@ -177,13 +177,13 @@ def test_end_needs_no_name_server(monkeypatch: pytest.MonkeyPatch, client: Any) 
     """When a machine or a network is stopped it may not answer, for longer than a worker has."""
     with WakeUpListener(WakeUp.FORWARD) as listener:
         listener.take_rest()  # as each loop when it begins
-        listener.give_back(Names(PARTNERS))
+        listener.give_back(Hints(PARTNERS))
         asked: list[object] = []
         with monkeypatch.context() as patch:
             patch.setattr(socket, "getaddrinfo", lambda *names, **_: asked.append(names))
             listener.__exit__()
     assert asked == []
-    assert left_to_others() == Names(PARTNERS)
+    assert left_to_others() == Hints(PARTNERS)
 
 
 def test_a_loop_that_listens_is_the_sign_that_a_worker_is_alive(client: Any) -> None:
@@ -218,8 +218,8 @@ def test_a_listener_whose_connection_the_broker_closes_opens_another(
         client.client_kill_filter(_id=one)
     wait_until(lambda: listeners() - closed, what="another connection that listens")
     polls = loop.polls
-    client.rpush(TOKENS, Names(PARTNERS).token())
-    wait_until(lambda: loop.names.links == PARTNERS)
+    client.rpush(TOKENS, Hints(PARTNERS).token())
+    wait_until(lambda: loop.hints.links == PARTNERS)
     assert loop.polls >= polls
 
     loop._events.put("the end of it")

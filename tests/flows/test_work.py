@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from msh.flows import wake_up
-from msh.flows.names import NOTHING, Names
+from msh.flows.hints import NOTHING, Hints
 from msh.flows.sending import outcomes
 from msh.flows.sending.prepare import prepare
 from msh.flows.sending.sending_loop import SendingLoop
@@ -44,7 +44,7 @@ SUBMIT = {"statements": 1, "round trips": 1, "transactions": 1, "rows": 3}
 BULK_ROW = {"statements": 0.014, "round trips": 0.014, "transactions": 0.001, "rows": 3}
 
 
-def exchange(world: World, messages: int, asked: list[Names], at_once: int = 1) -> Work:
+def exchange(world: World, messages: int, asked: list[Hints], at_once: int = 1) -> Work:
     """By its wake-ups. So many are submitted `at_once`."""
     work, loop = Work(), SendingLoop()
     carrier = KeepingCarrier()
@@ -72,21 +72,21 @@ def exchange(world: World, messages: int, asked: list[Names], at_once: int = 1) 
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Names]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Hints]:
     """What wake-ups have named for the loop."""
     monkeypatch.setattr(outcomes, "HOLD", 0.0)
-    names: list[Names] = []
+    hints: list[Hints] = []
 
     class Messenger:
         @staticmethod
         def send(asked: wake_up.Asked) -> None:
-            names.extend(n for kind, n in asked.items() if kind is WakeUp.TRANSMIT)
+            hints.extend(n for kind, n in asked.items() if kind is WakeUp.TRANSMIT)
 
     monkeypatch.setattr(wake_up, "_messenger", Messenger)
-    return names
+    return hints
 
 
-def test_work_for_an_exchanged_message(asked: list[Names]) -> None:
+def test_work_for_an_exchanged_message(asked: list[Hints]) -> None:
     world = make_world()
     exchange(world, MESSAGES, asked)  # what is read once
 
@@ -98,7 +98,7 @@ def test_work_for_an_exchanged_message(asked: list[Names]) -> None:
 
 
 def test_work_for_the_next_message_of_a_queue(
-    asked: list[Names], monkeypatch: pytest.MonkeyPatch
+    asked: list[Hints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A 2xx is held until there is something else to write."""
     world = make_world()
@@ -112,7 +112,7 @@ def test_work_for_the_next_message_of_a_queue(
     work.require(MESSAGES, NEXT)
 
 
-def test_tables_that_each_message_changes_are_analyzed_rarely(asked: list[Names]) -> None:
+def test_tables_that_each_message_changes_are_analyzed_rarely(asked: list[Hints]) -> None:
     """After ANALYZE of a table each session plans its statements anew."""
     world = make_world()
     before = rows_by_table()

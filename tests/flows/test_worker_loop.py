@@ -13,7 +13,7 @@ from pytest_django import Settings
 from msh import stopping
 from msh.flows import worker_loop
 from msh.flows.events import Events
-from msh.flows.names import NOTHING, Names
+from msh.flows.hints import NOTHING, Hints
 from msh.flows.wake_up import WakeUp
 from msh.flows.wake_up_listener import WakeUpListener
 from msh.flows.worker_loop import WorkerLoop
@@ -31,16 +31,16 @@ class Scripted(WorkerLoop):
         self.taken: list[Any] = []
         self.rounds = 0
         self.polls = 0
-        self.names = NOTHING
+        self.hints = NOTHING
 
     def take(self, event: Any) -> bool:
         self.taken.append(event)
         return True
 
-    def round(self, names: Names) -> bool:
+    def round(self, hints: Hints) -> bool:
         self.rounds += 1
-        self.polls += names.all
-        self.names |= names
+        self.polls += hints.all
+        self.hints |= hints
         return False
 
     def is_busy(self) -> bool:
@@ -123,13 +123,13 @@ def test_names_and_a_poll_that_come_together_are_both_done(
     thread.start()
     wait_until(lambda: loop.polls)
 
-    loop._events.put(Names(frozenset({5}), frozenset({7})))
-    wait_until(lambda: loop.names.signals)
+    loop._events.put(Hints(frozenset({5}), frozenset({7})))
+    wait_until(lambda: loop.hints.signals)
     loop._events.put("the end of it")
     loop.stop()
     thread.join(timeout=60)
 
-    assert (set(loop.names.links), set(loop.names.signals), loop.names.all) == ({5}, {7}, True)
+    assert (set(loop.hints.links), set(loop.hints.signals), loop.hints.all) == ({5}, {7}, True)
 
 
 def test_one_thread_runs_a_loop() -> None:
@@ -174,8 +174,8 @@ def test_idle_loop_waits_longer_than_a_busy_one(monkeypatch: pytest.MonkeyPatch)
 
 
 class Failing(Scripted):
-    def round(self, names: Names) -> bool:
-        super().round(names)
+    def round(self, hints: Hints) -> bool:
+        super().round(hints)
         if self.rounds == 2:
             raise RuntimeError("what nobody has thought of")
         return False
@@ -204,14 +204,14 @@ class Reading(Scripted):
 
     session: int | None = None
 
-    def round(self, names: Names) -> bool:
+    def round(self, hints: Hints) -> bool:
         try:
             ((row,),) = run(Statement("SELECT pg_backend_pid() AS id", Key)())
         except BaseException:
             self.session = None
             raise
         self.session = row.id
-        return super().round(names)
+        return super().round(hints)
 
 
 @pytest.mark.django_db(transaction=True)

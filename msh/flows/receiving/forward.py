@@ -11,7 +11,7 @@ from django.db import transaction
 
 from msh import wire
 from msh.faults import CrashPoint, reach
-from msh.flows.names import Names
+from msh.flows.hints import Hints
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.flows.worker_loop import WorkerLoop
 from msh.models import InboundMessage, InboundPayload, OutboundMessage
@@ -44,10 +44,10 @@ class ForwardingLoop(WorkerLoop):
     def take(self, event: object) -> bool:
         return False
 
-    def round(self, names: Names) -> bool:
+    def round(self, hints: Hints) -> bool:
         """Forward until nothing is due."""
         forwarded = False
-        while names.all and not self._stopping.is_set() and forward():
+        while hints.all and not self._stopping.is_set() and forward():
             forwarded = True
         return forwarded
 

@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError
 
-from msh.flows.names import Names, Promise
+from msh.flows.hints import Hints, Promise
 from msh.flows.sending import lanes
 from msh.flows.sending.copies import why_unsendable
 from msh.flows.sending.kinds import Ended, LaneCopy
@@ -135,16 +135,16 @@ class UnderWay:
     def copies(self) -> list[Job]:
         return [job for job in self._jobs.values() if job.lapse is not None]
 
-    def links(self, names: Names, *, is_stopping: bool) -> set[int]:
-        """Partners with copies that a round for these names has to keep, whatever it finds; a
+    def links(self, hints: Hints, *, is_stopping: bool) -> set[int]:
+        """Partners with copies that a round for these hints has to keep, whatever it finds; a
         worker that is stopping keeps all."""
         lapsing = math.inf if is_stopping else time.monotonic() + KEPT_FROM
-        everything = names.all or is_stopping
+        everything = hints.all or is_stopping
         return {
             job.partner_id
             for job in self._jobs.values()
             if job.lapse is not None
-            and (job.partner_id in names.links or (everything and job.lapse.at < lapsing))
+            and (job.partner_id in hints.links or (everything and job.lapse.at < lapsing))
         }
 
     def of(self, links: Container[int], *, polls: bool) -> list[Job]:

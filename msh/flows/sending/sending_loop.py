@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from msh.faults import CrashPoint, reach
-from msh.flows.names import Names, Promise
+from msh.flows.hints import Hints, Promise
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import best_effort, flights, lanes, one_by_one, promised, signals
 from msh.flows.sending.gathering import Served
@@ -104,7 +104,7 @@ class SendingLoop(WorkerLoop):
     def patience(self) -> float:
         """Outcomes that the database refused are tried again after PAUSE, links that were named
         beside too many others at once."""
-        if self._names.links and self.carrier.free_in_all():
+        if self._hints.links and self.carrier.free_in_all():
             return 0.0
         usual = HOLD / 2 if self.carrier.under_way() else super().patience()
         held = self._outcomes.next_at() - time.monotonic()
@@ -113,28 +113,28 @@ class SendingLoop(WorkerLoop):
     def is_busy(self) -> bool:
         return bool(self._outcomes) or super().is_busy()
 
-    def round(self, names: Names) -> bool:
+    def round(self, hints: Hints) -> bool:
         """What is claimed already goes first: for it nothing is locked. Then one transaction for
         links and one for flights: nothing of one keeps the other from being done."""
-        did_something = bool(names.signals or names.promised)
-        if names.signals:
-            self._transmit_claimed(names.signals)
-        if names.promised:
-            names |= self._transmit_promised(names.promised)
+        did_something = bool(hints.signals or hints.promised)
+        if hints.signals:
+            self._transmit_claimed(hints.signals)
+        if hints.promised:
+            hints |= self._transmit_promised(hints.promised)
         # A worker that is stopping holds nothing, and polls no more: what it sends is written as
         # begun without a poll.
         is_stopping = self._stopping.is_set()
         now = math.inf if is_stopping else time.monotonic()
-        to_keep = self._under_way.links(names, is_stopping=is_stopping)
+        to_keep = self._under_way.links(hints, is_stopping=is_stopping)
         self._record_settled(now)
-        names = self._with_room(names)
-        if names.all or names.links or to_keep or self._outcomes.are_due(OF_LINKS, now):
-            lock_links = partial(self._lock_links, names, to_keep, now)
-            did_something |= self._transact(OF_LINKS, lock_links, self._end_links, names)
+        hints = self._with_room(hints)
+        if hints.all or hints.links or to_keep or self._outcomes.are_due(OF_LINKS, now):
+            lock_links = partial(self._lock_links, hints, to_keep, now)
+            did_something |= self._transact(OF_LINKS, lock_links, self._end_links, hints)
         ended = self._read_answers(now)
-        if ended or names.flights or (names.all and self._has_flights):
-            lock_flights = partial(self._lock_flights, names, ended)
-            did_something |= self._transact(OF_FLIGHTS, lock_flights, self._end_flights, names)
+        if ended or hints.flights or (hints.all and self._has_flights):
+            lock_flights = partial(self._lock_flights, hints, ended)
+            did_something |= self._transact(OF_FLIGHTS, lock_flights, self._end_flights, hints)
         return did_something
 
     def _transact(
@@ -142,7 +142,7 @@ class SendingLoop(WorkerLoop):
         kinds: Kinds,
         lock: Callable[[SendBudget], tuple[Any, list[Ended]]],
         end: Callable[[Any, list[Job], SendBudget], None],
-        names: Names,
+        hints: Hints,
     ) -> bool:
         """Record and claim what `lock` has locked, in one transaction; if that raises an error, one
         by one. What the database refuses now is written in a later round."""
@@ -163,7 +163,7 @@ class SendingLoop(WorkerLoop):
             if capacity.is_gone(error):
                 raise
             logger.warning("a round is repeated one by one: %s", describe(error))
-            return self._one_by_one(kinds, names)
+            return self._one_by_one(kinds, hints)
         self._outcomes.forget(ended)
         self._outcomes.keep(missed, time.monotonic() + PAUSE)
         end(work, jobs, budget)
@@ -176,20 +176,20 @@ class SendingLoop(WorkerLoop):
         return bool(ended or jobs)
 
     def _lock_links(
-        self, names: Names, to_keep: set[int], now: float, budget: SendBudget
+        self, hints: Hints, to_keep: set[int], now: float, budget: SendBudget
     ) -> tuple[Work, list[Ended]]:
         """What is held, and what is under way, of a link that is locked in any case is written with
         it."""
-        due = self._outcomes.to_record(OF_LINKS, now, names.links)
+        due = self._outcomes.to_record(OF_LINKS, now, hints.links)
         partners = to_keep.union(one.copy.partner_id for one in due if one.copy.writes_link)
         resting = self.resting if now < math.inf else set()
         partners -= resting
-        if names.all:
+        if hints.all:
             work = polling.lock_work(partners, self._slots(budget), lost=self._ends_leases())
             self._has_flights = work.has_flights
         else:
-            work = polling.lock_named(partners, names.links)
-        work.under_way = self._under_way.of(work, polls=names.all)
+            work = polling.lock_named(partners, hints.links)
+        work.under_way = self._under_way.of(work, polls=hints.all)
         work.missed = resting.union(work.missed).difference(work)
         return work, self._outcomes.to_record(OF_LINKS, now, work)
 
@@ -201,14 +201,14 @@ class SendingLoop(WorkerLoop):
         work.transmits.clear()
 
     def _lock_flights(
-        self, names: Names, ended: list[Ended], budget: SendBudget
+        self, hints: Hints, ended: list[Ended], budget: SendBudget
     ) -> tuple[Flights, list[Ended]]:
         work = flight_polling.lock_flights(
             [(one.copy.partner_id, one.copy.key) for one in ended],
-            names.flights,
+            hints.flights,
             self._slots(budget),
             longest_attempt=flights.longest_attempt(),
-            everything=names.all and self._has_flights,
+            everything=hints.all and self._has_flights,
         )
         return work, ended
 
@@ -217,7 +217,7 @@ class SendingLoop(WorkerLoop):
         for partner_id, messages in work.under_way():
             self._served.note(partner_id, now, messages)
 
-    def _one_by_one(self, kinds: Kinds, names: Names) -> bool:
+    def _one_by_one(self, kinds: Kinds, hints: Hints) -> bool:
         """As `_transact`. An outcome is forgotten only when it is written, or is no one's any more:
         then at once, for it counts."""
         self._has_flights = True  # nobody has looked
@@ -229,7 +229,7 @@ class SendingLoop(WorkerLoop):
                 settled |= self._do(unit, partial(kind.record, ended=unit.ended))
         if kinds is OF_LINKS:
             self._keep_promises()
-        if names.all or names.links or names.flights:
+        if hints.all or hints.links or hints.flights:
             budget = SendBudget(self.carrier)
             for kind in kinds.values():
                 for unit in kind.units_of_poll(self._slots(budget)):
@@ -300,19 +300,19 @@ class SendingLoop(WorkerLoop):
                 raise
             logger.warning("claimed signals are left to the next sweep: %s", describe(error))
             return
-        self._names |= Names(signals=frozenset(left))
+        self._hints |= Hints(signals=frozenset(left))
         if jobs:
             self._under_way.add(jobs)
             self.carrier.submit(jobs)
 
-    def _transmit_promised(self, named: frozenset[Promise]) -> Names:
+    def _transmit_promised(self, named: frozenset[Promise]) -> Hints:
         """Submit copies that were promised. Those for which there is no slot now are named again
         for a later round; the links of those that have changed since are to be polled. What ended
         before these copies needs no link to be recorded."""
         budget = SendBudget(self.carrier)
         named = self._under_way.without(named, self._outcomes)
         asked = frozenset(one for one in named if budget.reserve(one.partner_id))
-        self._names |= Names(promised=named - asked)
+        self._hints |= Hints(promised=named - asked)
         loaded = promised.load(asked)
         if loaded.jobs:
             reach(CrashPoint.POLL_AFTER_COMMIT)
@@ -321,7 +321,7 @@ class SendingLoop(WorkerLoop):
         for one in promised.settled_by(loaded.copies, self._outcomes):
             self._outcomes.replace(one, promised.with_copy(one, SettledCopy))
         self._outcomes.keep(loaded.ended)
-        return Names(frozenset(one.partner_id for one in asked) - loaded.partners)
+        return Hints(frozenset(one.partner_id for one in asked) - loaded.partners)
 
     def _slots(self, budget: SendBudget) -> Slots:
         return Slots(
@@ -332,16 +332,16 @@ class SendingLoop(WorkerLoop):
             resting=self.resting,
         )
 
-    def _with_room(self, names: Names) -> Names:
+    def _with_room(self, hints: Hints) -> Hints:
         """As many of the named links as one poll takes, of partners who have a slot. What has none
         is found by the poll that the end of a POST asks for; the others are for the next round."""
         resting = self.resting
-        room = [one for one in names.links if one not in resting and self.carrier.free(one)]
-        self._more |= len(room) < len(names.links)
+        room = [one for one in hints.links if one not in resting and self.carrier.free(one)]
+        self._more |= len(room) < len(hints.links)
         limit = min(polling.AT_ONCE, self.carrier.free_in_all())
-        if not names.all:
-            self._names |= Names(links=frozenset(room[limit:]))
-        return replace(names, links=frozenset(room[:limit]))
+        if not hints.all:
+            self._hints |= Hints(links=frozenset(room[limit:]))
+        return replace(hints, links=frozenset(room[:limit]))
 
     def _ends_leases(self) -> bool:
         """Whether this poll is to look for lost ones: after a crash the others follow."""

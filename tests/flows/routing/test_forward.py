@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from msh.flows.names import EVERYTHING
+from msh.flows.hints import EVERYTHING
 from msh.flows.operations import change_link
 from msh.flows.receiving import forward
 from msh.models import (

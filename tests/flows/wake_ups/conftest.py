@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from msh.flows.names import NOTHING, Names
+from msh.flows.hints import NOTHING, Hints
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Attempt, OutboundLink
@@ -36,32 +36,32 @@ def taken(loop: SendingLoop) -> list[Job]:
     return jobs
 
 
-def names_of(asked: list[dict[WakeUp, Names]]) -> Names:
-    names = NOTHING
+def hints_of(asked: list[dict[WakeUp, Hints]]) -> Hints:
+    hints = NOTHING
     for one in asked:
-        names |= one.get(WakeUp.TRANSMIT, NOTHING)
+        hints |= one.get(WakeUp.TRANSMIT, NOTHING)
     asked.clear()
-    return names
+    return hints
 
 
 @pytest.fixture
-def promised(loop: SendingLoop, named: list[dict[WakeUp, Names]]) -> tuple[World, Names]:
+def promised(loop: SendingLoop, named: list[dict[WakeUp, Hints]]) -> tuple[World, Hints]:
     """A message that an Acknowledgement has put in flight, and what its wake-up names."""
     world = in_use()
     world.submit()
     world.submit("the next")
-    names_of(named)
+    hints_of(named)
     (first,) = byhand.poll()
     world.hand_over(first)
     byhand.end(first)
     (ack,) = byhand.poll()
-    names_of(named)
+    hints_of(named)
     world.hand_over(ack)
-    names = names_of(named)
-    assert (names.links, names.signals, names.all) == (frozenset(), frozenset(), False)
+    hints = hints_of(named)
+    assert (hints.links, hints.signals, hints.all) == (frozenset(), frozenset(), False)
     assert (world.link.unsent, world.link.promised) == (True, True)
     OutboundLink.objects.update(due=clock.read_clock() + 60 * SECOND)  # tests may be slow
-    return world, names
+    return world, hints
 
 
 def time_is_over() -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from msh.flows.names import EVERYTHING, Names
+from msh.flows.hints import EVERYTHING, Hints
 from msh.flows.sending import signals
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.models import Signal
@@ -53,7 +53,7 @@ def test_late_wake_up_transmits_nothing(
 ) -> None:
     """The sweep has taken the signal over, or will."""
     Signal.objects.update(**changed)
-    loop.round(Names(signals=frozenset({claimed.pk})))
+    loop.round(Hints(signals=frozenset({claimed.pk})))
     assert taken(loop) == []
 
 
@@ -62,7 +62,7 @@ def test_what_the_sweep_takes_over_in_a_moment_is_left_to_it(
 ) -> None:
     """A worker that stood still for a second would send it, and so would the sweep."""
     Signal.objects.update(due=timezone.now() + timedelta(seconds=0.09))
-    loop.round(Names(signals=frozenset({claimed.pk})))
+    loop.round(Hints(signals=frozenset({claimed.pk})))
     assert taken(loop) == []
 
 
@@ -70,13 +70,13 @@ def test_claimed_signal_is_sent_if_others_ask_for_everything(
     claimed: Signal, loop: SendingLoop
 ) -> None:
     """Wake-ups of one moment are joined. A poll would pass over it for a second."""
-    joined = Names(signals=frozenset({claimed.pk})) | EVERYTHING
-    loop.round(Names.of_token(joined.token().encode()))
+    joined = Hints(signals=frozenset({claimed.pk})) | EVERYTHING
+    loop.round(Hints.of_token(joined.token().encode()))
     assert len(taken(loop)) == 1
 
 
 def test_signal_whose_post_takes_long_is_kept_claimed(claimed: Signal, loop: SendingLoop) -> None:
-    loop.round(Names(signals=frozenset({claimed.pk})))
+    loop.round(Hints(signals=frozenset({claimed.pk})))
     assert len(taken(loop)) == 1
 
     loop.round(EVERYTHING)
@@ -92,7 +92,7 @@ def test_signal_that_was_transmitted_is_not_kept_claimed(
     """Nothing is written for it."""
     kept: list[object] = []
     monkeypatch.setattr(signals, "KEEP_CLAIMED", lambda **values: kept.append(values))
-    loop.round(Names(signals=frozenset({claimed.pk})))
+    loop.round(Hints(signals=frozenset({claimed.pk})))
     (job,) = taken(loop)
     loop.take(Finished(job, byhand.TRANSMITTED))
 
@@ -112,14 +112,14 @@ def test_claimed_signal_that_raises_an_error_stops_nothing_else(
     world = make_world()
     world.submit()
 
-    loop.round(Names(frozenset({world.there.pk}), frozenset({claimed.pk})))
+    loop.round(Hints(frozenset({world.there.pk}), frozenset({claimed.pk})))
 
     assert [job.partner_id for job in taken(loop)] == [world.there.pk]
 
 
 def test_signal_without_a_place_is_named_again(claimed: Signal, loop: SendingLoop) -> None:
     loop.carrier.room = byhand.Carrying(left=0)  # type: ignore[attr-defined]
-    loop.round(Names(signals=frozenset({claimed.pk})))
+    loop.round(Hints(signals=frozenset({claimed.pk})))
     assert taken(loop) == []
 
     loop.carrier.room = byhand.PLENTY  # type: ignore[attr-defined]

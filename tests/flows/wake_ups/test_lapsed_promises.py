@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from msh.flows import wake_up as wake_ups
 from msh.flows.errors import NotPossible
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.operations import cancel
 from msh.flows.sending.kinds import LaneCopy
 from msh.flows.sending.sending_loop import SendingLoop
@@ -48,7 +48,7 @@ def lapsed() -> list[Job]:
     return [job for job in jobs if isinstance(job.key, LaneCopy)]
 
 
-def test_lost_wake_up_costs_no_retry(promised: tuple[World, Names]) -> None:
+def test_lost_wake_up_costs_no_retry(promised: tuple[World, Hints]) -> None:
     world, _ = promised
     time_is_over()
     (job,) = lapsed()
@@ -57,20 +57,20 @@ def test_lost_wake_up_costs_no_retry(promised: tuple[World, Names]) -> None:
     assert 110 < seconds_until_due(world) <= 5 + 54 + 60  # Timeout, as after the first copy
 
 
-def test_late_worker_sends_nothing(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    world, names = promised
+def test_late_worker_sends_nothing(promised: tuple[World, Hints], loop: SendingLoop) -> None:
+    world, hints = promised
     time_is_over()
     assert len(lapsed()) == 1
-    loop.round(names)
+    loop.round(hints)
     assert (taken(loop), state_of(world)) == ([], SENT_BY_ANOTHER)
 
 
-def test_job_lapses_with_the_promise(promised: tuple[World, Names], loop: SendingLoop) -> None:
+def test_job_lapses_with_the_promise(promised: tuple[World, Hints], loop: SendingLoop) -> None:
     """By a clock that nobody sets, and never later than a second: the row may say a minute because
     the other clock was set back."""
-    _, names = promised
+    _, hints = promised
     before = time.monotonic()
-    loop.round(names)
+    loop.round(hints)
     (job,) = taken(loop)
     assert job.lapse is not None
     assert before <= job.lapse.at - 1 <= time.monotonic()
@@ -80,10 +80,10 @@ def test_job_lapses_with_the_promise(promised: tuple[World, Names], loop: Sendin
 
 
 def test_copy_that_was_not_begun_in_time_is_no_failure(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     assert loop.take(Finished(job, None))  # a reason to poll
     hold_no_longer(loop)
@@ -97,10 +97,10 @@ def test_copy_that_was_not_begun_in_time_is_no_failure(
 
 
 def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     time_is_over()
     lapsed()
@@ -113,11 +113,11 @@ def test_worker_whose_copy_another_has_claimed_does_not_begin_it(
 
 
 def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
     """It waited for the lock of the link: an attempt written as begun would fail."""
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     lapse(job)
     loop.round(EVERYTHING)
@@ -127,7 +127,7 @@ def test_worker_keeps_no_copy_that_has_lapsed_unbegun(
 
 
 def test_nothing_is_promised_while_wake_ups_rest(
-    named: list[dict[WakeUp, Names]], monkeypatch: pytest.MonkeyPatch
+    named: list[dict[WakeUp, Hints]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would be named, and a poll would have to wait for a second."""
     world = in_use()
@@ -143,15 +143,15 @@ def test_nothing_is_promised_while_wake_ups_rest(
 
 
 def test_late_wake_up_sends_no_attempt_of_before(
-    promised: tuple[World, Names], loop: SendingLoop, caplog: pytest.LogCaptureFixture
+    promised: tuple[World, Hints], loop: SendingLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, names = promised
+    world, hints = promised
     time_is_over()
     lapsed()
     OutboundLink.objects.update(due=timezone.now())
     byhand.poll(Carrying(busy=frozenset({world.there.pk})))  # the retry waits for a place
 
-    loop.round(names)
+    loop.round(hints)
 
     assert [job.key.attempt for job in taken(loop)] == [3]  # type: ignore[attr-defined]
     assert (world.link.retries_spent, caplog.messages) == (1, [])
@@ -169,18 +169,18 @@ def require_doubt(world: World) -> None:
 
 
 def test_message_that_was_promised_is_not_known_to_be_unsent(
-    promised: tuple[World, Names],
+    promised: tuple[World, Hints],
 ) -> None:
     """Its worker may be sending it at this moment."""
     require_doubt(promised[0])
 
 
 def test_copy_of_a_worker_that_died_is_not_known_to_be_unsent(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
     """The worker that sends it again finds that nobody listens."""
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     world.hand_over(job)  # and dies; the Acknowledgement is lost
     time_is_over()
@@ -196,10 +196,10 @@ def test_copy_of_a_worker_that_died_is_not_known_to_be_unsent(
 
 
 def test_worker_that_was_late_does_not_deny_what_another_has_sent(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (late,) = taken(loop)
     time_is_over()
     (again,) = lapsed()
@@ -212,7 +212,7 @@ def test_worker_that_was_late_does_not_deny_what_another_has_sent(
 
 
 def test_copy_that_is_claimed_while_the_partner_answers_is_not_known_to_be_unsent(
-    promised: tuple[World, Names], monkeypatch: pytest.MonkeyPatch
+    promised: tuple[World, Hints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No worker ran for minutes; they start when the partner has said that it lacks the message."""
     world, _ = promised
@@ -225,7 +225,7 @@ def test_copy_that_is_claimed_while_the_partner_answers_is_not_known_to_be_unsen
 
 
 def test_partner_that_lacks_a_message_whose_promise_nobody_kept_proves_it(
-    promised: tuple[World, Names], monkeypatch: pytest.MonkeyPatch
+    promised: tuple[World, Hints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, _ = promised
     message = in_flight(world)

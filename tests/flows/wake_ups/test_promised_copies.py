@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 import pytest
 from django.db import connection
 
-from msh.flows.names import EVERYTHING, NOTHING, Names
+from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.operations import change_link
 from msh.flows.sending import lanes, outcomes
 from msh.flows.sending.kinds import Ended, LaneCopy, SettledCopy
@@ -24,9 +24,9 @@ from tests.flows.wake_ups.conftest import (
     PROMISED,
     SECOND,
     SENT,
+    hints_of,
     in_use,
     lapse_in,
-    names_of,
     seconds_until_due,
     state_of,
     taken,
@@ -37,11 +37,11 @@ from tests.flows.world import World
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_named_worker_only_reads(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    world, names = promised
+def test_named_worker_only_reads(promised: tuple[World, Hints], loop: SendingLoop) -> None:
+    world, hints = promised
     composed = OutboundMessage.objects.get(state="in_flight")
     version = version_of(world)
-    loop.round(names)
+    loop.round(hints)
 
     (job,) = taken(loop)
     assert state_of(world) == PROMISED
@@ -57,9 +57,9 @@ def version_of(world: World) -> str:
         return str(cursor.fetchone())
 
 
-def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    world, names = promised
-    loop.round(names)
+def test_end_of_the_post_is_recorded(promised: tuple[World, Hints], loop: SendingLoop) -> None:
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     loop.take(Finished(job, byhand.TRANSMITTED))
     hold_no_longer(loop)
@@ -70,32 +70,32 @@ def test_end_of_the_post_is_recorded(promised: tuple[World, Names], loop: Sendin
 
 
 @pytest.fixture
-def begun(promised: tuple[World, Names], loop: SendingLoop) -> Job:
+def begun(promised: tuple[World, Hints], loop: SendingLoop) -> Job:
     """The worker that the wake-up names has begun its POST."""
-    _, names = promised
-    loop.round(names)
+    _, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     job.note_begin()
     return job
 
 
 def test_poll_writes_that_it_is_being_sent(
-    promised: tuple[World, Names], begun: Job, loop: SendingLoop
+    promised: tuple[World, Hints], begun: Job, loop: SendingLoop
 ) -> None:
     """So that nobody else sends it, however long the POST takes."""
-    world, names = promised
+    world, hints = promised
     lapse_in(begun, 0.5)
     loop.round(EVERYTHING)
     assert state_of(world) == SENT
     assert 110 < seconds_until_due(world) <= 5 + 54 + 60
     assert begun.lapse == Lapse(math.inf, begun=True)
 
-    loop.round(EVERYTHING | names)  # the wake-up came twice
+    loop.round(EVERYTHING | hints)  # the wake-up came twice
     assert taken(loop) == []
 
 
 def test_poll_leaves_the_link_of_a_copy_that_has_just_begun(
-    promised: tuple[World, Names], begun: Job, loop: SendingLoop
+    promised: tuple[World, Hints], begun: Job, loop: SendingLoop
 ) -> None:
     """Its Acknowledgement, which comes before the next poll as a rule, finds the link unchanged."""
     world, _ = promised
@@ -106,7 +106,7 @@ def test_poll_leaves_the_link_of_a_copy_that_has_just_begun(
 
 @pytest.mark.parametrize("left", [-0.001, 0.9])
 def test_worker_that_polls_late_keeps_what_it_is_sending(
-    promised: tuple[World, Names], begun: Job, loop: SendingLoop, left: float
+    promised: tuple[World, Hints], begun: Job, loop: SendingLoop, left: float
 ) -> None:
     """The clock may have been set forward: then time is left of its own second."""
     world, _ = promised
@@ -118,7 +118,7 @@ def test_worker_that_polls_late_keeps_what_it_is_sending(
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_worker_that_is_stopping_keeps_what_it_is_sending(
-    promised: tuple[World, Names],
+    promised: tuple[World, Hints],
     begun: Job,
     loop: SendingLoop,
     fails: bool,
@@ -138,12 +138,12 @@ def fail(*_: object) -> None:
     raise ValueError("a defect")
 
 
-@pytest.mark.parametrize("names", [EVERYTHING, NOTHING])
+@pytest.mark.parametrize("hints", [EVERYTHING, NOTHING])
 def test_round_that_is_done_one_by_one_keeps_it_too(
-    promised: tuple[World, Names],
+    promised: tuple[World, Hints],
     begun: Job,
     loop: SendingLoop,
-    names: Names,
+    hints: Hints,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -151,41 +151,41 @@ def test_round_that_is_done_one_by_one_keeps_it_too(
     time_is_over()
 
     monkeypatch.setattr(loop, "_lock_links", fail)
-    loop.round(names or Names(frozenset({world.there.pk})))
+    loop.round(hints or Hints(frozenset({world.there.pk})))
     assert (taken(loop), state_of(world)) == ([], SENT)
     assert "one by one" in caplog.text
 
 
 def test_poll_leaves_a_promised_copy_to_its_worker(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    world, names = promised
+    world, hints = promised
     loop.round(EVERYTHING)
     assert taken(loop) == []
-    loop.round(names)
+    loop.round(hints)
     assert len(taken(loop)) == 1
     assert state_of(world) == PROMISED
 
 
 @pytest.mark.parametrize("changes", [{"attempt": 2}, {"key": 2**40}, {"partner_id": 2**40}])
 def test_wake_up_that_names_something_else_sends_nothing(
-    promised: tuple[World, Names], loop: SendingLoop, changes: dict[str, int]
+    promised: tuple[World, Hints], loop: SendingLoop, changes: dict[str, int]
 ) -> None:
-    world, names = promised
-    (promise,) = names.promised
-    loop.round(Names(promised=frozenset({promise._replace(**changes)})))
+    world, hints = promised
+    (promise,) = hints.promised
+    loop.round(Hints(promised=frozenset({promise._replace(**changes)})))
     hold_no_longer(loop)
     loop.round(NOTHING)
     assert (taken(loop), state_of(world)) == ([], PROMISED)
 
 
 def test_promise_in_its_last_moments_is_left_to_the_poll(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
     """Else a POST could begin when another worker has claimed the copy."""
-    world, names = promised
+    world, hints = promised
     OutboundLink.objects.update(due=clock.read_clock() + SECOND / 20)
-    loop.round(names)
+    loop.round(hints)
     assert (taken(loop), world.link.promised) == ([], True)
 
 
@@ -193,15 +193,15 @@ REFUSED = AttemptResult(AttemptOutcome.FAILED, detail="connection refused", body
 
 
 @pytest.fixture
-def shared(promised: tuple[World, Names], loop: SendingLoop) -> tuple[World, Job, Job]:
+def shared(promised: tuple[World, Hints], loop: SendingLoop) -> tuple[World, Job, Job]:
     """A wake-up that has come to two workers: the jobs of both. Redis gives a name to one, but may
     give it again after a failover."""
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (first,) = taken(loop)
     other = SendingLoop()
     other.carrier = KeepingCarrier()  # type: ignore[assignment]
-    other.round(names)
+    other.round(hints)
     (second,) = taken(other)
     assert first.key == second.key
     return world, first, second
@@ -239,27 +239,27 @@ def test_row_of_two_copies_never_denies_that_one_was_sent(
 
 
 def test_copy_that_could_not_be_read_may_have_been_sent_by_another_worker(
-    promised: tuple[World, Names], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
+    promised: tuple[World, Hints], loop: SendingLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, names = promised
+    _, hints = promised
     monkeypatch.setattr(lanes, "stored_body", fail)
-    loop.round(names)
+    loop.round(hints)
     loop.round(NOTHING)
     attempt = Attempt.objects.get(message__state="in_flight")
     assert (attempt.outcome, attempt.body_sent) == ("refused", True)
 
 
 def test_worker_that_is_named_twice_sends_one_copy(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    _, names = promised
-    loop.round(names)
-    loop.round(names)
+    _, hints = promised
+    loop.round(hints)
+    loop.round(hints)
     assert len(taken(loop)) == 1
 
 
 def test_copy_that_lapsed_unsent_is_no_failure(
-    promised: tuple[World, Names], begun: Job, loop: SendingLoop
+    promised: tuple[World, Hints], begun: Job, loop: SendingLoop
 ) -> None:
     """Whoever sends it now counts it: also if this worker knows nothing of it any more."""
     world, _ = promised
@@ -270,37 +270,37 @@ def test_copy_that_lapsed_unsent_is_no_failure(
     assert (state_of(world), attempt_of(begun)[3]) == (PROMISED, False)
 
 
-def test_link_that_has_changed_is_polled(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    world, names = promised
+def test_link_that_has_changed_is_polled(promised: tuple[World, Hints], loop: SendingLoop) -> None:
+    world, hints = promised
     recovering.suspend(world)
-    loop.round(names)
+    loop.round(hints)
     assert taken(loop) == []
     assert state_of(world) == (False, False, 1, 0, [1])
 
     change_link.resume(world.there, recovering.ANN)
-    loop.round(names)
+    loop.round(hints)
     assert [job.key.attempt for job in taken(loop)] == [2]  # type: ignore[attr-defined]
 
 
-def test_promised_copy_waits_for_a_place(promised: tuple[World, Names], loop: SendingLoop) -> None:
-    world, names = promised
+def test_promised_copy_waits_for_a_place(promised: tuple[World, Hints], loop: SendingLoop) -> None:
+    world, hints = promised
     loop.carrier.room = Carrying(left=0)  # type: ignore[attr-defined]
-    loop.round(names)
+    loop.round(hints)
     assert taken(loop) == []
-    assert loop._names.promised == names.promised
+    assert loop._hints.promised == hints.promised
 
     loop.carrier.room = PLENTY  # type: ignore[attr-defined]
-    loop.round(loop._names)
+    loop.round(loop._hints)
     assert len(taken(loop)) == 1
     assert state_of(world) == PROMISED
 
 
 def test_promised_copy_whose_bytes_have_changed_is_not_sent(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
-    world, names = promised
+    world, hints = promised
     OutboundMessage.objects.filter(state="in_flight").update(head=b"changed")
-    loop.round(names)
+    loop.round(hints)
     loop.round(NOTHING)
     assert taken(loop) == []
     assert (world.link.state, world.link.suspended_for) == ("suspended", "refused_by_peer")
@@ -310,22 +310,22 @@ def test_promised_copy_whose_bytes_have_changed_is_not_sent(
 
 @pytest.fixture
 def after_a_2xx(
-    loop: SendingLoop, named: list[dict[WakeUp, Names]], monkeypatch: pytest.MonkeyPatch
-) -> tuple[World, Job, Names]:
+    loop: SendingLoop, named: list[dict[WakeUp, Hints]], monkeypatch: pytest.MonkeyPatch
+) -> tuple[World, Job, Hints]:
     """A copy whose 2xx waits to be recorded, for longer than a test takes, while the
     Acknowledgement has made the next ready."""
     monkeypatch.setattr(outcomes, "HOLD", 600.0)
     world = in_use()
     world.submit()
     world.submit("the next")
-    names_of(named)
+    hints_of(named)
     loop.round(EVERYTHING)
     (copy,) = taken(loop)
     world.hand_over(copy)
     (ack,) = byhand.poll()
-    names_of(named)
+    hints_of(named)
     world.hand_over(ack)
-    return world, copy, names_of(named)
+    return world, copy, hints_of(named)
 
 
 def attempt_of(job: Job) -> tuple[str, int | None, bool | None, bool]:
@@ -334,11 +334,11 @@ def attempt_of(job: Job) -> tuple[str, int | None, bool | None, bool]:
 
 
 def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop
 ) -> None:
-    world, copy, names = after_a_2xx
+    world, copy, hints = after_a_2xx
     loop.take(Finished(copy, byhand.TRANSMITTED))
-    loop.round(names)
+    loop.round(hints)
     assert len(taken(loop)) == 1
     assert [type(one.copy) for one in loop._outcomes] == [SettledCopy]
     assert loop.is_busy()
@@ -353,12 +353,12 @@ def test_2xx_before_a_promised_copy_is_recorded_without_the_link(
 
 
 def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop
 ) -> None:
-    world, copy, names = after_a_2xx
+    world, copy, hints = after_a_2xx
     loop.take(Finished(copy, byhand.TRANSMITTED))
     time_is_over()
-    loop._transmit_promised(names.promised)
+    loop._transmit_promised(hints.promised)
     assert [type(one.copy) for one in loop._outcomes] == [LaneCopy]
 
     loop.round(EVERYTHING)
@@ -375,12 +375,12 @@ def test_2xx_is_kept_if_the_next_copy_is_not_promised_any_more(
     ],
 )
 def test_what_the_answer_said_is_recorded_with_the_next_copy(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, result: AttemptResult
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop, result: AttemptResult
 ) -> None:
-    _, copy, names = after_a_2xx
+    _, copy, hints = after_a_2xx
     loop.take(Finished(copy, result))
     hold_no_longer(loop)
-    loop.round(names)
+    loop.round(hints)
     hold_no_longer(loop)
     loop.round(NOTHING)
     assert not loop._outcomes
@@ -391,11 +391,11 @@ def test_what_the_answer_said_is_recorded_with_the_next_copy(
 
 
 def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop
 ) -> None:
-    _, copy, names = after_a_2xx
+    _, copy, hints = after_a_2xx
     loop.take(Finished(copy, replace(byhand.TRANSMITTED, detail="\0")))
-    loop.round(names)
+    loop.round(hints)
     (following,) = taken(loop)
     settled = SettledCopy(*astuple(following.key))  # type: ignore[call-overload]
     loop._outcomes.keep([Ended(settled, byhand.TRANSMITTED)])
@@ -406,12 +406,12 @@ def test_2xx_that_cannot_be_written_keeps_no_other_waiting(
 
 
 def test_2xx_of_the_copy_in_flight_is_held_by_itself(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop
 ) -> None:
     """Its link is not locked because the time of those before it is over."""
-    _, copy, names = after_a_2xx
+    _, copy, hints = after_a_2xx
     loop.take(Finished(copy, byhand.TRANSMITTED))
-    loop.round(names)
+    loop.round(hints)
     (following,) = taken(loop)
     hold_no_longer(loop)
 
@@ -425,11 +425,11 @@ def test_2xx_of_the_copy_in_flight_is_held_by_itself(
 
 @pytest.mark.parametrize(("left", "is_held"), [(0.4, True), (0.2, False)])
 def test_2xx_is_held_only_while_nobody_may_claim_the_copy(
-    after_a_2xx: tuple[World, Job, Names], loop: SendingLoop, left: float, is_held: bool
+    after_a_2xx: tuple[World, Job, Hints], loop: SendingLoop, left: float, is_held: bool
 ) -> None:
     """Else another worker sends it again."""
-    _, _, names = after_a_2xx
-    loop.round(names)
+    _, _, hints = after_a_2xx
+    loop.round(hints)
     (following,) = taken(loop)
     lapse_in(following, left)
     loop.take(Finished(following, byhand.TRANSMITTED))
@@ -438,15 +438,15 @@ def test_2xx_is_held_only_while_nobody_may_claim_the_copy(
 
 
 def test_a_name_that_comes_again_when_its_post_has_ended_sends_nothing(
-    promised: tuple[World, Names], loop: SendingLoop
+    promised: tuple[World, Hints], loop: SendingLoop
 ) -> None:
     """Its 2xx is held for a moment: no row says yet that it was sent."""
-    world, names = promised
-    loop.round(names)
+    world, hints = promised
+    loop.round(hints)
     (job,) = taken(loop)
     loop.take(Finished(job, byhand.TRANSMITTED))
     assert world.link.promised
 
-    loop.round(names)
+    loop.round(hints)
 
     assert taken(loop) == []

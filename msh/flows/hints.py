@@ -41,10 +41,10 @@ class Promise(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Hints:
     """Partners whose outbound link may have something to send, signals that were claimed with their
     message, partners to whom flights may leave, and copies that were promised. `all`: whatever a
-    poll finds, which is nothing that is claimed or promised: beside it these names count."""
+    poll finds, which is nothing that is claimed or promised: beside it these hints count."""
 
     links: frozenset[int] = frozenset()
     signals: frozenset[int] = frozenset()
@@ -52,8 +52,8 @@ class Names:
     flights: frozenset[int] = frozenset()
     promised: frozenset[Promise] = frozenset()
 
-    def __or__(self, other: "Names") -> "Names":
-        return Names(
+    def __or__(self, other: "Hints") -> "Hints":
+        return Hints(
             self.links | other.links,
             self.signals | other.signals,
             self.all or other.all,
@@ -80,16 +80,16 @@ class Names:
     def of_token(cls, token: bytes) -> Self:
         """Parse an element of the Redis list. One that cannot be read counts as "everything"."""
         try:
-            names = token.decode().split()
-            links = frozenset(_id(name[1:]) for name in names if name[0] == "l")
-            signals = frozenset(_id(name[1:]) for name in names if name[0] == "s")
-            flights = frozenset(_id(name[1:]) for name in names if name[0] == "f")
-            promised = frozenset(Promise.of_token(name) for name in names if name[0] == "p")
+            hints = token.decode().split()
+            links = frozenset(_id(name[1:]) for name in hints if name[0] == "l")
+            signals = frozenset(_id(name[1:]) for name in hints if name[0] == "s")
+            flights = frozenset(_id(name[1:]) for name in hints if name[0] == "f")
+            promised = frozenset(Promise.of_token(name) for name in hints if name[0] == "p")
         except ValueError:
             return cls(all=True)
         known = len(links) + len(signals) + len(flights) + len(promised)
-        return cls(links, signals, all=known < len(names), flights=flights, promised=promised)
+        return cls(links, signals, all=known < len(hints), flights=flights, promised=promised)
 
 
-EVERYTHING = Names(all=True)
-NOTHING = Names()
+EVERYTHING = Hints(all=True)
+NOTHING = Hints()

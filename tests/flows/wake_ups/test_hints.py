@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh.flows import wake_up as wake_ups
-from msh.flows.names import EVERYTHING, NOTHING, Names, Promise
+from msh.flows.hints import EVERYTHING, NOTHING, Hints, Promise
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import OutboundLink
@@ -20,7 +20,7 @@ from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import LARGE
 from msh.transport.carrier import Finished
 from tests.flows import byhand
-from tests.flows.wake_ups.conftest import in_use, names_of, taken
+from tests.flows.wake_ups.conftest import hints_of, in_use, taken
 from tests.flows.world import make_world
 from tests.sessions import in_another_session
 
@@ -28,61 +28,61 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_an_exchange_by_its_wake_ups_alone(
-    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+    loop: SendingLoop, named: list[dict[WakeUp, Hints]]
 ) -> None:
     world = in_use()
     named.clear()
     for _ in range(2):
         world.submit()
     for number in (1, 2):
-        names = names_of(named)
-        partners = {*names.links, *(one.partner_id for one in names.promised)}
-        assert (partners, len(names.promised), names.all) == ({world.there.pk}, number - 1, False)
-        loop.round(names)
+        hints = hints_of(named)
+        partners = {*hints.links, *(one.partner_id for one in hints.promised)}
+        assert (partners, len(hints.promised), hints.all) == ({world.there.pk}, number - 1, False)
+        loop.round(hints)
         (copy,) = taken(loop)
         world.hand_over(copy)
         loop.take(Finished(copy, byhand.TRANSMITTED))
-        names = names_of(named)
-        assert (len(names.signals), names.all) == (1, False)
-        loop.round(names)
+        hints = hints_of(named)
+        assert (len(hints.signals), hints.all) == (1, False)
+        loop.round(hints)
         (ack,) = taken(loop)
         world.hand_over(ack)
         loop.take(Finished(ack, byhand.TRANSMITTED))
         assert len(world.received()) == 2 + number
 
-    assert names_of(named) == NOTHING
+    assert hints_of(named) == NOTHING
     assert world.link.state == "idle"
 
 
-def test_message_behind_others_wakes_nobody(named: list[dict[WakeUp, Names]]) -> None:
+def test_message_behind_others_wakes_nobody(named: list[dict[WakeUp, Hints]]) -> None:
     world = make_world()
     world.submit()
-    assert names_of(named).links == {world.there.pk}
+    assert hints_of(named).links == {world.there.pk}
 
     world.submit()
-    assert names_of(named) == NOTHING
+    assert hints_of(named) == NOTHING
 
     world.settle()
-    names_of(named)
+    hints_of(named)
     world.submit()
-    assert names_of(named).links == {world.there.pk}
+    assert hints_of(named).links == {world.there.pk}
 
 
 def test_message_behind_others_in_a_longer_transaction_is_named(
-    named: list[dict[WakeUp, Names]],
+    named: list[dict[WakeUp, Hints]],
 ) -> None:
     """They may all have been sent when it is committed."""
     world = make_world()
     world.submit()
-    names_of(named)
+    hints_of(named)
     with transaction.atomic():
         world.submit()
-    assert names_of(named).links == {world.there.pk}
+    assert hints_of(named).links == {world.there.pk}
 
 
-def test_best_effort_message_is_looked_for(named: list[dict[WakeUp, Names]]) -> None:
+def test_best_effort_message_is_looked_for(named: list[dict[WakeUp, Hints]]) -> None:
     make_world().submit(semantics=DeliverySemantics.BEST_EFFORT)
-    assert names_of(named) == EVERYTHING
+    assert hints_of(named) == EVERYTHING
 
 
 def test_named_link_that_another_holds_is_passed_over(loop: SendingLoop) -> None:
@@ -91,7 +91,7 @@ def test_named_link_that_another_holds_is_passed_over(loop: SendingLoop) -> None
     free.submit()
     with transaction.atomic():
         OutboundLinks.lock([held.there.pk])
-        in_another_session(lambda: loop.round(Names(frozenset({held.there.pk, free.there.pk}))))
+        in_another_session(lambda: loop.round(Hints(frozenset({held.there.pk, free.there.pk}))))
     assert [job.partner_id for job in taken(loop)] == [free.there.pk]
 
 
@@ -113,13 +113,13 @@ def test_named_link_whose_copy_may_not_go_yet_sends_nothing(loop: SendingLoop) -
     world = make_world()
     world.submit()
     byhand.poll(byhand.Carrying(busy=frozenset({world.there.pk})))  # in flight, not sent
-    names = Names(frozenset({world.there.pk}))
+    hints = Hints(frozenset({world.there.pk}))
     OutboundLink.objects.update(due=timezone.now() + timedelta(seconds=5))
-    loop.round(names)
+    loop.round(hints)
     assert taken(loop) == []
 
     OutboundLink.objects.update(due=timezone.now())
-    loop.round(names)
+    loop.round(hints)
     assert len(taken(loop)) == 1
 
 
@@ -144,23 +144,23 @@ def test_large_message_is_not_read_before_it_has_a_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "names",
+    "hints",
     [
-        Names(frozenset({1, 22})),
-        Names(frozenset({1}), frozenset({3, 4})),
-        Names(flights=frozenset({9}), promised=frozenset({Promise(1, 2**31, 4, 20.25)})),
+        Hints(frozenset({1, 22})),
+        Hints(frozenset({1}), frozenset({3, 4})),
+        Hints(flights=frozenset({9}), promised=frozenset({Promise(1, 2**31, 4, 20.25)})),
         EVERYTHING,
-        EVERYTHING | Names(signals=frozenset({3})),
-        EVERYTHING | Names(promised=frozenset({Promise(1, 2, 4, 20.25)})),
+        EVERYTHING | Hints(signals=frozenset({3})),
+        EVERYTHING | Hints(promised=frozenset({Promise(1, 2, 4, 20.25)})),
     ],
 )
-def test_names_survive_the_way(names: Names) -> None:
-    assert Names.of_token(names.token().encode()) == names
+def test_names_survive_the_way(hints: Hints) -> None:
+    assert Hints.of_token(hints.token().encode()) == hints
 
 
 @pytest.mark.parametrize("token", [b"1", b"lx", b"\xff", b"l1 q2", b"l", b"p1:2"])
 def test_token_that_cannot_be_read_is_everything(token: bytes) -> None:
-    assert Names.of_token(token).all
+    assert Hints.of_token(token).all
 
 
 TOKENS = wake_ups.tokens_of(WakeUp.TRANSMIT)
@@ -173,19 +173,19 @@ def redis() -> Any:
     return client
 
 
-def waiting(client: Any) -> list[Names]:
+def waiting(client: Any) -> list[Hints]:
     """What a loop would be told next, one after the other."""
-    return [Names.of_token(token) for token in client.lrange(TOKENS, 0, -1)]
+    return [Hints.of_token(token) for token in client.lrange(TOKENS, 0, -1)]
 
 
-def publish(names: Names) -> None:
-    wake_ups._messenger().publish({WakeUp.TRANSMIT: names})
+def publish(hints: Hints) -> None:
+    wake_ups._messenger().publish({WakeUp.TRANSMIT: hints})
 
 
 def test_names_wait_for_a_loop(redis: Any) -> None:
-    publish(Names(signals=frozenset({7})))
-    publish(Names(links=frozenset({5})))
-    assert waiting(redis) == [Names(signals=frozenset({7})), Names(frozenset({5}))]
+    publish(Hints(signals=frozenset({7})))
+    publish(Hints(links=frozenset({5})))
+    assert waiting(redis) == [Hints(signals=frozenset({7})), Hints(frozenset({5}))]
     assert 0 < redis.ttl(TOKENS) <= wake_ups.EXPIRE
 
 
@@ -193,17 +193,17 @@ def test_one_wake_up_for_everything_is_as_good_as_many(redis: Any) -> None:
     """Each costs a poll."""
     for _ in range(3):
         publish(EVERYTHING)
-    publish(Names(links=frozenset({5})))
+    publish(Hints(links=frozenset({5})))
     for _ in range(3):
         publish(EVERYTHING)
-    assert waiting(redis) == [EVERYTHING, Names(frozenset({5})), EVERYTHING]
+    assert waiting(redis) == [EVERYTHING, Hints(frozenset({5})), EVERYTHING]
 
 
 def test_names_that_nobody_takes_become_everything(redis: Any) -> None:
     redis.rpush(TOKENS, *(f"l{partner_id}" for partner_id in range(wake_ups.LONGEST - 1)))
 
     for partner_id in range(1, 9):
-        publish(Names(links=frozenset({partner_id})))
+        publish(Hints(links=frozenset({partner_id})))
 
     assert redis.llen(TOKENS) == wake_ups.LONGEST + 1
     assert waiting(redis)[-1] == EVERYTHING
@@ -214,15 +214,15 @@ def test_promises_to_many_partners_wait_for_a_busy_worker(redis: Any) -> None:
     promised = [Promise(partner_id, 7, 1, 30.0) for partner_id in range(1_000)]
 
     for one in promised:
-        publish(Names(promised=frozenset({one})))
+        publish(Hints(promised=frozenset({one})))
         if one.partner_id == 500:
             redis.pexpire(TOKENS, 60_000)
     assert redis.pttl(TOKENS) <= 5_000  # since the last one, not since the list was empty
 
-    assert waiting(redis) == [Names(promised=frozenset({one})) for one in promised]
+    assert waiting(redis) == [Hints(promised=frozenset({one})) for one in promised]
 
 
-def test_wake_up_of_everything_keeps_names(named: list[dict[WakeUp, Names]]) -> None:
+def test_wake_up_of_everything_keeps_hints(named: list[dict[WakeUp, Hints]]) -> None:
     """A poll does not look for what is claimed or promised: without its name it would wait for a
     second."""
     promised = frozenset({Promise(1, 2, 4, 20.25)})
@@ -230,35 +230,35 @@ def test_wake_up_of_everything_keeps_names(named: list[dict[WakeUp, Names]]) -> 
     wake_up(WakeUp.DELIVER, signals=[2])
     wake_up()
     assert named == [
-        {WakeUp.TRANSMIT: EVERYTHING | Names(promised=promised)},
-        {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Names(signals=frozenset({2}))},
+        {WakeUp.TRANSMIT: EVERYTHING | Hints(promised=promised)},
+        {WakeUp.DELIVER: EVERYTHING, WakeUp.TRANSMIT: Hints(signals=frozenset({2}))},
     ]
 
 
 def test_a_round_takes_no_more_links_than_a_poll_and_the_next_ones_the_rest(
-    loop: SendingLoop, named: list[dict[WakeUp, Names]], monkeypatch: pytest.MonkeyPatch
+    loop: SendingLoop, named: list[dict[WakeUp, Hints]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names that waited for a worker may be thousands, each with a copy to be read and a step."""
+    """Hints that waited for a worker may be thousands, each with a copy to be read and a step."""
     monkeypatch.setattr(polling, "AT_ONCE", 3)
     worlds = [make_world() for _ in range(7)]
     for world in worlds:
         world.submit()
     sent = []
-    loop._names, loop._polled_at = names_of(named), time.monotonic()
+    loop._hints, loop._polled_at = hints_of(named), time.monotonic()
     for most in (3, 3, 1):
         assert loop.patience() == 0.0
-        names, loop._names = loop._names, NOTHING
-        loop.round(names)
+        hints, loop._hints = loop._hints, NOTHING
+        loop.round(hints)
         jobs = taken(loop)
         assert len(jobs) == most
         sent += [job.partner_id for job in jobs]
     assert sorted(sent) == [world.there.pk for world in worlds]
-    assert loop._names == NOTHING
+    assert loop._hints == NOTHING
     assert loop.patience() > 0
 
 
 def test_a_named_link_without_a_place_is_left_to_the_poll_that_finds_one(
-    loop: SendingLoop, named: list[dict[WakeUp, Names]]
+    loop: SendingLoop, named: list[dict[WakeUp, Hints]]
 ) -> None:
     world, other = make_world(), make_world()
     world.submit()
@@ -266,7 +266,7 @@ def test_a_named_link_without_a_place_is_left_to_the_poll_that_finds_one(
     carrier: Any = loop.carrier
     carrier.room = byhand.Carrying(busy=frozenset({world.there.pk}))
 
-    loop.round(names_of(named))
+    loop.round(hints_of(named))
     (job,) = taken(loop)
     assert job.partner_id == other.there.pk
     assert world.link.state == "idle"
@@ -297,5 +297,5 @@ def test_a_named_link_without_a_place_is_left_to_the_poll_that_finds_one(
 )
 def test_what_no_worker_of_ours_writes_is_no_name(token: str) -> None:
     """Who can write to Redis may not have a POST without a deadline, or statements that fail."""
-    names = Names.of_token(token.encode())
-    assert names == Names(all=True)
+    hints = Hints.of_token(token.encode())
+    assert hints == Hints(all=True)

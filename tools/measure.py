@@ -99,6 +99,7 @@ class Journey(NamedTuple):
     starts: tuple[str, ...]
     before: tuple[str, ...]
     aside: tuple[str, ...]
+    aside_before: tuple[str, ...]
 
 
 def journeys(path: Path = JOURNEYS) -> dict[str, Journey]:
@@ -111,6 +112,7 @@ def journeys(path: Path = JOURNEYS) -> dict[str, Journey]:
             tuple(one["starts"]),
             tuple(one.get("before", ())),
             (*common, *one.get("aside", ())),
+            (*common, *one.get("aside_before", one.get("aside", ()))),
         )
         for name, one in data.items()
     }
@@ -119,10 +121,10 @@ def journeys(path: Path = JOURNEYS) -> dict[str, Journey]:
 def functions_of(journey: Journey, graph: Graph) -> list[str]:
     """The names of the functions of a journey, in the order of a reader. Raises ValueError if the
     source has not all of its starts."""
-    aside = re.compile("|".join(map(translate, journey.aside)))
-    for starts in (journey.starts, journey.before):
+    now, before = (journey.starts, journey.aside), (journey.before, journey.aside_before)
+    for starts, aside in (now, before):
         if starts and graph.functions.keys() >= set(starts):
-            return graph.reached(starts, aside.match)
+            return graph.reached(starts, re.compile("|".join(map(translate, aside))).match)
     missing = ", ".join(name for name in journey.starts if name not in graph.functions)
     raise ValueError(f"{journey.title}: {JOURNEYS.name} names {missing}, which is not there")
 

@@ -4,6 +4,7 @@ what an error of the database says about it."""
 import logging
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,8 +13,8 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, InterfaceError, InternalError, OperationalError
 from django.db import Error as DatabaseError
 
-from msh.protocol.admission import Limits, Postponed, Usage, store_short
-from msh.protocol.receiver import ReceivingLink
+from msh.protocol.admission import Limits, Postponed, Usage, admission, store_short
+from msh.protocol.message import Payload
 
 from .cache import Cache
 from .engine import Statement, run
@@ -44,11 +45,6 @@ it takes itself; what others take, and what is delivered, is seen with the next 
 class _Waiting:
     messages: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +82,6 @@ _COUNT_WAITING = Statement(
     """,
     _Waiting,
 )
-_FIND_NUMBER = Statement(
-    """
-    SELECT received_at FROM msh_inboundmessage
-    WHERE link_id = %(link_id)s AND epoch = %(epoch)s AND sequence_number = %(number)s
-    """,
-    _Accepted,
-)
 _counted: Cache[tuple[int, bool], _Counted] = Cache()
 _DATABASE_SIZE = Statement("SELECT pg_database_size(current_database()) AS bytes", _Size)
 
@@ -100,23 +89,33 @@ _measured_at = 0.0
 _size = 0
 
 
-def usage_of(
-    link_id: int, link: ReceivingLink, limits: Limits, *, size: int = 0, held: bool = False
-) -> Usage:
-    """Return how much of a partner waits for its consumer, and when the message was accepted that
-    is `rate` messages back. `size`: bytes of the message that would be added. `held`: what waits
-    for a message before it counts too.
+def postponed(
+    limits: Limits,
+    link_id: int,
+    payloads: Sequence[Payload],
+    rate_reached_at: datetime | None,
+    now: datetime,
+    *,
+    held: bool = False,
+) -> Postponed | None:
+    """Return why a new message of a partner is not stored now, None if it is. `rate_reached_at`:
+    when the message was accepted that stands `rate` messages before it. `held`: what waits for a
+    message before it counts too."""
+    if (short := shortage()) or not limits.any:
+        return short
+    waiting = _Waiting(0, 0)
+    if limits.undelivered_messages or limits.undelivered_bytes:
+        size = sum(len(payload.content) for payload in payloads)
+        waiting = _waiting(link_id, limits, size, held=held)
+    return admission(limits, Usage(waiting.messages, waiting.bytes, rate_reached_at), now)
+
+
+def _waiting(link_id: int, limits: Limits, size: int, *, held: bool) -> _Waiting:
+    """How much of a partner waits for its consumer, before `size` bytes are added.
 
     It is counted at most every COUNTED_EVERY seconds, and before a message is refused: counting for
     each message would cost the backlog each time.
     """
-    reached_at = None
-    if limits.rate:
-        back = (link.last_number or 0) - limits.rate + 1
-        (rows,) = run(_FIND_NUMBER(link_id=link_id, epoch=link.epoch, number=back))
-        reached_at = rows[0].received_at if rows else None
-    if not (limits.undelivered_messages or limits.undelivered_bytes):
-        return Usage(rate_reached_at=reached_at)
     counted = _counted.get((link_id, held))
     if (
         counted is None
@@ -129,7 +128,7 @@ def usage_of(
         if one := _counted.get(key):
             more = _Waiting(one.waiting.messages + 1, one.waiting.bytes + size)
             _counted.put(key, _Counted(one.at, more))
-    return Usage(counted.waiting.messages, counted.waiting.bytes, reached_at)
+    return counted.waiting
 
 
 def _is_reached(limits: Limits, waiting: _Waiting) -> bool:

@@ -28,7 +28,7 @@ from msh.models import (
 )
 from msh.protocol.events import AckReceived
 from msh.protocol.message import Payload
-from msh.store.receiving import fast_path, messages
+from msh.store.receiving import accept, fast_path, messages
 from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.senders import find_sender
 from msh.store.sending.acked import AckedLink
@@ -251,7 +251,7 @@ def test_the_ack_of_who_dies_after_the_commit_is_sent_by_another_worker(
         if point is CrashPoint.RECEIVE_AFTER_COMMIT:
             raise DiedError
 
-    for module in (messages, fast_path):
+    for module in (messages, accept):
         monkeypatch.setattr(module, "reach", die)
     with pytest.raises(DiedError):
         take(partner, Incoming(job.content_type, job.body))

@@ -83,7 +83,7 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
     header = received.message.header
     _trace(partner, received.message)
     if header.kind.is_signal:
-        found = find_agreement(partner, header)
+        found = find_agreement(partner, received.message)
         return None if found is None else _heard(found, _take_signal(found, received))
     taken = accept_at_once(partner, received)
     if taken is None:

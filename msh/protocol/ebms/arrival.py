@@ -72,6 +72,7 @@ def event_of(
     answered_by_error: bool,
     postponed: Postponed | None,
     now: datetime,
+    undelivered: bool = False,
     refers_to_unknown: bool = False,
 ) -> MessageArrived:
     message = received.message
@@ -85,6 +86,7 @@ def event_of(
         answered_by_error=answered_by_error,
         expired=end is not None and end <= now,
         postponed=postponed,
+        undelivered=undelivered,
         refers_to_unknown=refers_to_unknown,
     )
 
@@ -98,36 +100,26 @@ def order_of(received: ReceivedMessage, agreed: Agreed) -> Order | None:
     return Order(order.sequence_number, order.status is OrderStatus.RESET)
 
 
-def decide(received: ReceivedMessage, agreed: Agreed, event: MessageArrived) -> Ruling:
-    """Decide about a message without order: what is stored and how it is answered.
-    `event.postponed` is checked last."""
-    checked = _checked(received, agreed, event)
-    if isinstance(checked, Ruling):
-        return checked
-    return _ruling(arrival.unordered(event, _terms(agreed)), checked)
-
-
-def decide_in_order(
+def decide(
     received: ReceivedMessage,
     agreed: Agreed,
     event: MessageArrived,
     before: Conversation,
-    order: Order,
     *,
     now: datetime,
 ) -> tuple[Conversation, Ruling]:
-    """Decide about a message in the order of its conversation. Also returns the conversation after
-    it."""
+    """Decide about a message: what is stored and how it is answered. `event.postponed` is checked
+    last. `before` and the first result are its conversation, which a message without order leaves
+    as it is."""
     checked = _checked(received, agreed, event)
     if isinstance(checked, Ruling):
         return before, checked
-    event = replace(event, order=order)
-    after, effects = conversation.step(before, event, order, _terms(agreed), now=now)
+    terms = Terms(agreed.ordered, "EB-133" in agreed.lenient, agreed.horizon)
+    order = order_of(received, agreed)
+    if order is None:
+        return before, _ruling(arrival.unordered(event, terms), checked)
+    after, effects = conversation.step(before, replace(event, order=order), order, terms, now=now)
     return after, _ruling(effects, checked)
-
-
-def _terms(agreed: Agreed) -> Terms:
-    return Terms(agreed.ordered, "EB-133" in agreed.lenient, agreed.horizon)
 
 
 def _checked(

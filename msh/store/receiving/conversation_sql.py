@@ -4,6 +4,7 @@ has locked its link, so that nobody else changes it; the lock of its row keeps i
 from dataclasses import dataclass
 from datetime import datetime
 
+from msh.protocol.flight.conversation import Conversation
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.history import insert_one
 
@@ -24,7 +25,12 @@ class ConversationRow:
     held: list[int]
     undelivered: bool
     horizon: int
+    version: str
     now: datetime
+
+    @property
+    def value(self) -> Conversation:
+        return Conversation(self.next_number, frozenset(self.held), self.due, self.called)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +54,7 @@ _LOAD = """
                    WHERE state = 'accepted' AND link_id = conversation.link_id
                      AND ordered_in_id = conversation.id) AS undelivered,
            agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
-           clock_timestamp() AS now
+           conversation.xmin::text AS version, clock_timestamp() AS now
     FROM msh_inboundconversation conversation
     JOIN partners_agreement agreement ON agreement.id = conversation.agreement_id
 """
@@ -61,6 +67,16 @@ LOAD = Statement(
     """,
     ConversationRow,
 )
+READ = Statement(
+    f"""
+    {_LOAD}
+    WHERE agreement.partner_id = %(partner_id)s AND agreement.tpa_id = %(cpa_id)s
+      AND agreement.dialect = 'ebms2'
+      AND md5(conversation.conversation_id) = md5(%(conversation_id)s)
+    """,
+    ConversationRow,
+)
+"""Without a lock: for a statement that writes only if the row still has this version."""
 # One that is due later than twice its horizon is due now: the clock was set back (D13).
 _IS_DUE = """
     conversation.due IS NOT NULL

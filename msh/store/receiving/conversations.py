@@ -1,7 +1,7 @@
 """A conversation whose messages we deliver in order: read, stepped by its callers, written."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from msh.protocol import effects as do
@@ -24,15 +24,15 @@ class HeldConversation:
     """One that this transaction holds, for it holds the link. `key` is its row id, 0 while it has
     no row. `undelivered`: messages of it wait for their consumer."""
 
-    key: int
     link_id: int
     partner_id: int
     agreement_id: int
     conversation_id: str
-    value: Conversation
-    undelivered: bool
     horizon: int
     now: datetime
+    key: int = 0
+    value: Conversation = field(default_factory=Conversation)
+    undelivered: bool = False
 
     @property
     def name(self) -> str:
@@ -111,12 +111,6 @@ class HeldConversation:
         )
 
 
-def load_conversation(agreement_id: int, conversation_id: str) -> HeldConversation | None:
-    """Read a conversation. None if there is no row. The caller must hold the lock of its link."""
-    (rows,) = run(conversation_sql.LOAD(agreement_id=agreement_id, conversation_id=conversation_id))
-    return _held(rows[0]) if rows else None
-
-
 def find_due_links() -> list[int]:
     """Links with a conversation whose missing message an operator is to be called about."""
     (rows,) = run(conversation_sql.FIND_DUE_LINKS())
@@ -129,23 +123,19 @@ def lock_due(link_id: int) -> list[HeldConversation]:
     if not locked:
         return []
     (rows,) = run(conversation_sql.LOAD_DUE(link_id=link_id))
-    return [_held(row) for row in rows]
+    return [held(row) for row in rows]
 
 
 def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation:
     """Lock its link, which there has to be."""
-    ((link,),) = run(message_sql.LOCK_LINK(partner_id=agreement.partner_id))
-    return load_conversation(agreement.pk, conversation_id) or HeldConversation(
-        key=0,
-        link_id=link.id,
-        partner_id=agreement.partner_id,
-        agreement_id=agreement.pk,
-        conversation_id=conversation_id,
-        value=Conversation(),
-        undelivered=False,
-        horizon=agreement.retry_interval * (agreement.retries + 1),
-        now=read_clock(),
-    )
+    lock = message_sql.LOCK_LINK(partner_id=agreement.partner_id)
+    load = conversation_sql.LOAD(agreement_id=agreement.pk, conversation_id=conversation_id)
+    (link,), rows = run(lock, load)
+    if rows:
+        return held(rows[0])
+    horizon = agreement.retry_interval * (agreement.retries + 1)
+    about = (link.id, agreement.partner_id, agreement.pk, conversation_id)
+    return HeldConversation(*about, horizon, read_clock())
 
 
 def step_conversation(
@@ -175,15 +165,16 @@ def change_conversation(
     run(*stored.calls(after, effects, actor), history.insert(row))
 
 
-def _held(row: ConversationRow) -> HeldConversation:
+def held(row: ConversationRow) -> HeldConversation:
+    """Return the conversation of a row. The caller must hold the lock of its link."""
     return HeldConversation(
-        row.id,
         row.link_id,
         row.partner_id,
         row.agreement_id,
         row.conversation_id,
-        Conversation(row.next_number, frozenset(row.held), row.due, row.called),
-        row.undelivered,
         row.horizon,
         row.now,
+        row.id,
+        row.value,
+        row.undelivered,
     )

@@ -2,16 +2,18 @@
 its answer."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
+from msh.models import InboundState
 from msh.protocol import effects as do
-from msh.protocol.admission import Postponed, Usage, admission
+from msh.protocol.admission import Postponed
 from msh.protocol.ebms.agreement import Agreed, answers_on_connection, is_between
-from msh.protocol.ebms.arrival import Ruling, decide, event_of
+from msh.protocol.ebms.arrival import Ruling, decide, event_of, order_of
 from msh.protocol.ebms.message import (
     Error,
     MessageHeader,
@@ -21,17 +23,18 @@ from msh.protocol.ebms.message import (
     digest_to_keep,
 )
 from msh.protocol.flight.arrival import MessageArrived
+from msh.protocol.flight.conversation import Conversation, Position, position
 from msh.protocol.kinds import IncidentKind
-from msh.protocol.receiver import Known, ReceivingLink
+from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store import capacity, incidents
 from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
 from partners.models import Agreement, Partner
 
-from . import ebms2_order, ebms2_sql, message_sql
+from . import conversation_sql, ebms2_sql, message_sql
+from .conversations import HeldConversation, held
 from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
-from .ebms2_order import find_place
 from .ebms2_sql import AgreementRow, KeptAnswer
 from .pairs import inbound_link
 from .receiver_effects import store_calls
@@ -102,10 +105,15 @@ def receive_message(found: Attribution, received: ReceivedMessage) -> Received:
 
     Raises RefusedTooOften, with nothing done, for one refusal too many.
     """
-    header, partner = received.message.header, found.partner
+    message, header, partner = received.message, received.message.header, found.partner
+    in_order = order_of(received, found.agreed) is not None
     with transaction.atomic():
-        on_connection = answers_on_connection(found.agreed, received.message)
-        pair = _lock(found, header.message_id, on_connection=on_connection)
+        pair = _lock(
+            found,
+            header.message_id,
+            header.conversation_id if in_order else None,
+            on_connection=answers_on_connection(found.agreed, message),
+        )
         ruling, taking = _decide(pair, received)
         if ruling.errors and ruling.postponed is None:
             spend_refusal(partner.pk, pair.link_id, ruling.errors[0].code, header.message_id)
@@ -143,44 +151,70 @@ def refuse(found: Attribution, partial: PartialHeader, errors: tuple[Error, ...]
 
 def _decide(pair: Pair, received: ReceivedMessage) -> tuple[Ruling, list[Call[object]]]:
     """The ruling, and what stores the message and changes its conversation."""
-    place = find_place(pair, received)
-    # What is held counts when more would be: else no room were left for the number that lacks.
-    event = event_at(pair, received, would_be_held=place is not None and place.is_ahead)
-    if place is None:
-        ruling = decide(received, pair.found.agreed, event)
-        if not any(isinstance(effect, do.Accept) for effect in ruling.effects):
-            return ruling, []
-        partner_id, columns = pair.found.partner.pk, columns_of(pair, received)
-        return ruling, store_calls(partner_id, pair.row.now, columns, received.payloads)
-    after, ruling = ebms2_order.decide(place, pair, received, event)
-    if not any(isinstance(effect, do.Accept | do.Hold) for effect in ruling.effects):
+    conversation, event, now = pair.conversation, event_at(pair, received), pair.row.now
+    before = conversation.value if conversation else Conversation()
+    after, ruling = decide(received, pair.found.agreed, event, before, now=now)
+    is_held = any(isinstance(effect, do.Hold) for effect in ruling.effects)
+    if not (is_held or any(isinstance(effect, do.Accept) for effect in ruling.effects)):
         return ruling, []
-    columns = columns_of(pair, received)
-    return ruling, ebms2_order.taking_calls(place, pair, columns, received, after, ruling.effects)
+    partner_id, columns = pair.found.partner.pk, columns_of(pair, received)
+    if conversation is None:
+        return ruling, store_calls(partner_id, now, columns, received.payloads)
+    conversation, order = conversation.insert_if_new(), received.message.order
+    columns |= {
+        "state": InboundState.HELD.value if is_held else InboundState.ACCEPTED.value,
+        "ordered_in_id": conversation.key,
+        "order_number": order.sequence_number if order else None,
+    }
+    # The message is stored before those that it releases.
+    return ruling, [
+        *store_calls(partner_id, now, columns, received.payloads),
+        *conversation.calls(after, ruling.effects),
+    ]
 
 
-def _lock(found: Attribution, message_id: str, *, on_connection: bool = False) -> Pair:
+def _lock(
+    found: Attribution,
+    message_id: str,
+    conversation_id: str | None = None,
+    *,
+    on_connection: bool = False,
+) -> Pair:
+    """Lock the link, and read what it knows of the message and, if it is named, its
+    conversation."""
     partner = found.partner
-    while True:
-        load = ebms2_sql.LOAD_KNOWN(
-            partner_id=partner.pk, message_id=message_id, rate=partner.rate_limit
+    known = ebms2_sql.LOAD_KNOWN(
+        partner_id=partner.pk, message_id=message_id, rate=partner.rate_limit
+    )
+    load: list[Call[Any]] = [message_sql.LOCK_LINK(partner_id=partner.pk), known]
+    if conversation_id is not None:
+        load.append(
+            conversation_sql.LOAD(agreement_id=found.agreement_id, conversation_id=conversation_id)
         )
-        links, rows = run(message_sql.LOCK_LINK(partner_id=partner.pk), load)
+    while True:
+        links, rows, *conversations = run(*load)
         if links and rows:
-            return Pair(found, links[0].id, rows[0], on_connection)
+            break
         # The first message of this partner: create the link, then lock it.
         inbound_link(partner.pk)
+    pair = Pair(found, links[0].id, rows[0], on_connection)
+    if conversation_id is None:
+        return pair
+    about = (pair.link_id, partner.pk, found.agreement_id, conversation_id)
+    new = HeldConversation(*about, found.horizon, pair.row.now)
+    conversation = next(map(held, conversations[0]), new)
+    # One time for all that is written.
+    return replace(pair, conversation=replace(conversation, now=pair.row.now))
 
 
-def event_at(
-    pair: Pair, received: ReceivedMessage, *, would_be_held: bool = False
-) -> MessageArrived:
+def event_at(pair: Pair, received: ReceivedMessage) -> MessageArrived:
     known = pair.known(received)
     return event_of(
         received,
         known=known,
         answered_by_error=pair.row.known_id is None,
-        postponed=_postponed(pair, received, would_be_held) if known is Known.NO else None,
+        undelivered=pair.conversation is not None and pair.conversation.undelivered,
+        postponed=_postponed(pair, received) if known is Known.NO else None,
         now=pair.row.now - timedelta(seconds=pair.found.agreed.clock_tolerance),
         refers_to_unknown=known is Known.NO and _refers_to_unknown(pair, received),
     )
@@ -196,20 +230,34 @@ def _refers_to_unknown(pair: Pair, received: ReceivedMessage) -> bool:
     return not rows
 
 
-def _postponed(pair: Pair, received: ReceivedMessage, would_be_held: bool) -> Postponed | None:
-    limits = pair.found.partner.limits
-    if (short := capacity.shortage()) or not limits.any:
-        return short
-    size = sum(len(payload.content) for payload in received.payloads)
-    usage = capacity.usage_of(pair.link_id, ReceivingLink(), limits, size=size, held=would_be_held)
-    usage = Usage(usage.undelivered_messages, usage.undelivered_bytes, pair.row.rate_reached_at)
-    return admission(limits, usage, pair.row.now)
+def _postponed(pair: Pair, received: ReceivedMessage) -> Postponed | None:
+    # What is held counts when more would be: else no room were left for the number that lacks.
+    order, conversation = order_of(received, pair.found.agreed), pair.conversation
+    would_be_held = (
+        order is not None
+        and conversation is not None
+        and position(conversation.value, order) is Position.AHEAD
+    )
+    about = (pair.found.partner.limits, pair.link_id, received.payloads)
+    return capacity.postponed(*about, pair.row.rate_reached_at, pair.row.now, held=would_be_held)
 
 
 def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Call[object]]:
-    header = received.message.header
+    message, header = received.message, received.message.header
     for effect in ruling.effects:
-        yield from _calls_of(pair, effect, received)
+        match effect:
+            case do.QueueAck():
+                yield ack_call(pair, message)
+            case do.RepeatAnswer():
+                yield repeat_call(pair, message)
+            case do.CountDuplicate():
+                if pair.row.known_id is not None:
+                    yield message_sql.COUNT_DUPLICATE(key=pair.row.known_id)
+                yield history(pair, header.message_id, "DuplicateArrived", "discarded")
+            case do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED):  # others are the conversation's
+                what = (effect.kind, effect.message_id, effect.detail, pair.row.now)
+                new = incidents.NewIncident(pair.found.partner.pk, "in", *what)
+                yield incidents.open_incident(new)
     if ruling.errors and ruling.postponed is None:
         kept = any(isinstance(effect, do.KeepRefusal) for effect in ruling.effects)
         digest = digest_to_keep(received, pair.found.agreed.lenient) if kept else None
@@ -217,32 +265,6 @@ def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Ca
         yield from error_calls(pair, *about, ruling.errors, ruling.code, digest)
     for note in ruling.notes:
         yield history(pair, header.message_id, "Note", note)
-
-
-def _calls_of(
-    pair: Pair, effect: do.ConversationEffect, received: ReceivedMessage
-) -> Iterator[Call[object]]:
-    header = received.message.header
-    match effect:
-        case do.QueueAck():
-            yield ack_call(pair, received.message)
-        case do.RepeatAnswer():
-            yield repeat_call(pair, received.message)
-        case do.CountDuplicate():
-            if pair.row.known_id is not None:
-                yield message_sql.COUNT_DUPLICATE(key=pair.row.known_id)
-            yield history(pair, header.message_id, "DuplicateArrived", "discarded")
-        case do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED):  # others are the conversation's
-            yield incidents.open_incident(
-                incidents.NewIncident(
-                    pair.found.partner.pk,
-                    "in",
-                    effect.kind,
-                    effect.message_id,
-                    effect.detail,
-                    pair.row.now,
-                )
-            )
 
 
 def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:

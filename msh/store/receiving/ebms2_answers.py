@@ -17,6 +17,7 @@ from msh.wire.ebms2.envelope import compose_alone
 from partners.models import Partner
 
 from . import ebms2_sql
+from .conversations import HeldConversation
 from .ebms2_sql import KeptSignal, KnownRow
 from .pairs import SIGNAL_HORIZON
 from .receiver_effects import history_call
@@ -37,12 +38,13 @@ class Attribution:
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The pair as it was read under its lock, with what it knows of a MessageId. `on_connection`:
-    what is answered goes there, and is not pending."""
+    what is answered goes there, and is not pending. `conversation`: that of a message in order."""
 
     found: Attribution
     link_id: int
     row: KnownRow
     on_connection: bool = False
+    conversation: HeldConversation | None = None
 
     @property
     def expires_at(self) -> datetime:

@@ -1,23 +1,29 @@
-"""Fast path of ebMS 2.0: a new message without order is taken without a lock."""
+"""Fast path of ebMS 2.0: a new message is taken without a lock, if it is without order or the next
+one of its conversation; agreement and conversation are not read if this process has cached them.
+
+A cached row counts only together with a statement that finds it unchanged.
+"""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import chain
+from typing import Any
 
-from django.db import IntegrityError
-
-from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol.ebms.agreement import Agreed
-from msh.protocol.ebms.arrival import decide
-from msh.protocol.ebms.message import MessageHeader, ReceivedMessage
+from msh.protocol.ebms.arrival import decide, order_of
+from msh.protocol.ebms.message import Message, MessageHeader, ReceivedMessage
+from msh.protocol.flight.conversation import Conversation, Position, position
+from msh.protocol.flight.serial import Order
 from msh.store.cache import Cache
-from msh.store.engine import Statement, run
-from msh.store.partner_columns import PARTNER_AS_READ, PARTNER_IN_VERSION
-from msh.store.sending.signals import LINK_THAT_STAYS
+from msh.store.engine import Call, Statement, run
+from msh.store.partner_columns import PARTNER_AS_READ
 from partners.models import Partner
 
-from . import message_sql
+from . import conversation_sql
+from .accept import NEXT_OF_CONVERSATION, UNORDERED, Accepted, accept_if_unchanged
 from .ebms2 import agreed_of, columns_of, event_at
 from .ebms2_answers import Attribution, Pair, first_ack
 from .ebms2_sql import (
@@ -27,9 +33,7 @@ from .ebms2_sql import (
     AgreementRow,
     KnownRow,
 )
-from .message_sql import Accepted
 from .pairs import SIGNAL_HORIZON
-from .receiver_effects import one_payload, payload_columns
 
 
 @dataclass(frozen=True)
@@ -56,69 +60,8 @@ _LOAD = Statement(
 )
 
 
-# The Acknowledgment is claimed for the worker that a wake-up will name it to, as with the draft.
-# All that was decided by is proven. A copy that another transaction stores meanwhile has the
-# MessageId: the constraint refuses this.
-@dataclass(frozen=True, slots=True)
-class _Accepted(Accepted):
-    """`unreached`: the sender does not answer to what we send."""
-
-    unreached: bool
-
-
-def _accept(payloads: str) -> Statement[_Accepted]:
-    stored = message_sql.insert_message(
-        payloads,
-        source="FROM proven",
-        link_id=LINK_THAT_STAYS,
-        agreement_id=message_sql.AGREEMENT_THAT_STAYS,
-        state="'accepted'",
-        received_at="statement_timestamp()",
-        from_role="%(from_role)s",
-        to_role="%(to_role)s",
-        service_type="%(service_type)s",
-    )
-    return Statement(
-        f"""
-    WITH proven AS (
-        SELECT WHERE {PARTNER_IN_VERSION}
-          AND EXISTS (SELECT {message_sql.AGREEMENT_IN_VERSION})
-          AND NOT EXISTS (
-              SELECT FROM msh_inboundmessage
-              WHERE link_id = %(link_id)s AND message_id = %(message_id)s)
-          AND NOT EXISTS (
-              SELECT FROM msh_signal
-              WHERE link_id = %(link_id)s AND kind = 'Error'
-                AND ref_to_message_id = %(message_id)s AND content_digest IS NOT NULL)),
-    {stored},
-    entry AS (
-        {message_sql.message_arrived()} FROM proven),
-    signal AS (
-        INSERT INTO msh_signal
-            (link_id, kind, ref_to_message_id, tpa_id, conversation_id, first_at, due, expires_at,
-             sending, tries, content_type, body, kept, dialect, inbound_id)
-        SELECT %(link_id)s, 'Acknowledgement', %(message_id)s, %(tpa_id)s, %(conversation_id)s,
-               statement_timestamp(), statement_timestamp() + interval '1 second',
-               statement_timestamp() + %(horizon)s * interval '1 second', true, 1, %(ack_type)s,
-               %(ack)s, true, 'ebms2', id
-        FROM message
-        RETURNING id)
-    SELECT id AS signal_id,
-           EXISTS (SELECT FROM msh_consumer WHERE enabled AND kind <> 'pull') AS pushes,
-           EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = %(partner_id)s
-                   AND suspended_for = 'partner_unreachable') AS unreached
-    FROM signal
-    """,
-        _Accepted,
-    )
-
-
 _LONGEST = timedelta(minutes=1)
 """Longer than it takes to write a message that was read."""
-
-_ACCEPT = _accept(message_sql.ONE_PAYLOAD)
-_ACCEPT_PAYLOADS = _accept(message_sql.PAYLOADS)
-
 
 FRESH = 60.0
 """Seconds for which an agreement is cached, and with it the database's clock."""
@@ -143,36 +86,63 @@ class _Agreement:
         return Attribution(partner, self.id, self.agreed, self.horizon, unreached)
 
 
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """A conversation as it was read or written last, and the version of its partner at that
+    time."""
+
+    id: int
+    version: str
+    value: Conversation
+    as_read: str
+
+
 _agreements: Cache[tuple[int, str], _Agreement] = Cache()
 """Cached agreements by partner and CPAId."""
+_conversations: Cache[tuple[int, bytes], _Conversation] = Cache()
+"""Cached conversations by agreement and digest: a ConversationId may have any length."""
 
 
-def find_agreement(partner: Partner, header: MessageHeader) -> Attribution | None:
+def _key(agreement: _Agreement, header: MessageHeader) -> tuple[int, bytes]:
+    return agreement.id, sha256(header.conversation_id.encode()).digest()
+
+
+def find_agreement(partner: Partner, message: Message) -> Attribution | None:
     """Return the agreement of a partner, which may be a cached one. None if the partner has changed
     since it was cached, or there is no such agreement."""
-    read = _read(partner, header)
+    read = _read(partner, message)
     return None if read is None else read[1].under(partner, unreached=read[0].unreached)
 
 
-def _read(partner: Partner, header: MessageHeader) -> tuple[_Row, _Agreement] | None:
-    load = _LOAD(
-        partner_id=partner.pk,
-        credential_id=partner.credential_id,
-        cpa_id=header.cpa_id,
-        message_id=header.message_id,
-        rate=partner.rate_limit,
-    )
+def _read(partner: Partner, message: Message) -> tuple[_Row, _Agreement] | None:
+    """Read, and cache, the agreement of a message and its conversation, if it is in order."""
+    header = message.header
+    load: list[Call[Any]] = [
+        _LOAD(
+            partner_id=partner.pk,
+            credential_id=partner.credential_id,
+            cpa_id=header.cpa_id,
+            message_id=header.message_id,
+            rate=partner.rate_limit,
+        )
+    ]
+    if message.order is not None:
+        about = {"cpa_id": header.cpa_id, "conversation_id": header.conversation_id}
+        load.append(conversation_sql.READ(partner_id=partner.pk, **about))
     at = time.monotonic()
-    (rows,) = run(load)
+    rows, *conversations = run(*load)
     # The cached partner is outdated: its credential may have been removed since.
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
         return None
-    row = rows[0]
+    row: _Row = rows[0]
     agreement = _Agreement(
         *(row.id, row.agreement_version, agreed_of(row), row.horizon, row.link_id, row.now, at),
         as_read=partner.as_read,
     )
     _agreements.put((partner.pk, header.cpa_id), agreement)
+    for one in chain(*conversations):
+        conversation = _Conversation(one.id, one.version, one.value, partner.as_read)
+        _conversations.put(_key(agreement, header), conversation)
     return row, agreement
 
 
@@ -182,10 +152,11 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | Attribution | None:
-    """Take a new message and queue its Acknowledgment, in one statement, or two if its agreement
-    has to be read. In all other cases nothing is done: returns the agreement, for
-    `receive_message`, which takes the lock; or None if no agreement fits."""
+def accept_at_once(partner: Partner, received: ReceivedMessage) -> Accepted | Attribution | None:
+    """Take a new message, the next one of its conversation if it is in order, and queue its
+    Acknowledgment: in one statement, or two if what it is decided by has to be read. In all other
+    cases nothing is done: returns the agreement, for `receive_message`, which takes the lock; or
+    None if no agreement fits."""
     header = received.message.header
     if not partner.in_use:
         return None
@@ -194,12 +165,12 @@ def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | A
     if agreement and header.time_to_live is None and not partner.limits.any:
         age = time.monotonic() - agreement.at
         if age < FRESH and agreement.as_read == partner.as_read:
-            # Nothing was read of this MessageId: `proven` in the statement checks that it is
-            # unknown.
-            unknown = _unknown(agreement.now + timedelta(seconds=age))
+            # Nothing was read of this MessageId: the statement checks that it is unknown.
+            now = agreement.now + timedelta(seconds=age)
+            unknown = KnownRow(None, None, None, None, None, None, None, now)
             if accepted := _accept_under(partner, agreement, unknown, received):
                 return accepted
-    if (read := _read(partner, header)) is None:
+    if (read := _read(partner, received.message)) is None:
         return None
     row, agreement = read
     accepted = None
@@ -208,40 +179,57 @@ def accept_at_once(partner: Partner, received: ReceivedMessage) -> _Accepted | A
     return accepted or agreement.under(partner, unreached=row.unreached)
 
 
-def _unknown(now: datetime) -> KnownRow:
-    return KnownRow(None, None, None, None, None, None, None, now)
-
-
 def _accept_under(
     partner: Partner, agreement: _Agreement, row: KnownRow, received: ReceivedMessage
-) -> _Accepted | None:
-    found, message = agreement.under(partner), received.message
-    pair = Pair(found, agreement.link_id, row)
-    refers = found.agreed.checks_ref_to and message.header.ref_to_message_id
-    if found.agreed.ordered or refers:  # of two copies one may come before what it refers to
+) -> Accepted | None:
+    agreed, header = agreement.agreed, received.message.header
+    if agreed.checks_ref_to and header.ref_to_message_id:
+        return None  # of two copies one may come before what it refers to
+    order, conversation = order_of(received, agreed), None
+    if order is not None:
+        conversation = _conversation_before(partner, agreement, header, order)
+        if conversation is None:
+            return None
+    pair = Pair(agreement.under(partner), agreement.link_id, row)
+    before = conversation.value if conversation else Conversation()
+    after, ruling = decide(received, agreed, event_at(pair, received), before, now=row.now)
+    accept = do.Accept(order.number if order else None, None)
+    if ruling.effects != (accept, do.QueueAck()) or ruling.notes:
         return None
-    ruling = decide(received, found.agreed, event_at(pair, received))
-    if ruling.effects != (do.Accept(None, None), do.QueueAck()) or ruling.notes:
+    values = _values(agreement, pair, received)
+    if conversation is None:
+        return accept_if_unchanged(UNORDERED, partner, received.payloads, values)
+    values |= {
+        "detail": f"number {accept.sequence_number}",
+        "ordered_in_id": conversation.id,
+        "version": conversation.version,
+        "order_number": accept.sequence_number,
+        "next_number": after.next_number,
+    }
+    accepted = accept_if_unchanged(NEXT_OF_CONVERSATION, partner, received.payloads, values)
+    if accepted is not None:
+        stored = replace(conversation, version=accepted.version, value=after)
+        _conversations.put(_key(agreement, header), stored)
+    return accepted
+
+
+def _conversation_before(
+    partner: Partner, agreement: _Agreement, header: MessageHeader, order: Order
+) -> _Conversation | None:
+    """The cached conversation, if this number is the next one: all others need the lock."""
+    found = _conversations.get(_key(agreement, header))
+    if found is None or found.as_read != partner.as_read:
         return None
-    ack = first_ack(pair, message)
-    one = len(received.payloads) == 1
-    statement, columns = (_ACCEPT, one_payload) if one else (_ACCEPT_PAYLOADS, payload_columns)
-    accept = statement(
-        **columns_of(pair, received),
-        **columns(received.payloads),
-        partner_id=partner.pk,
-        credential_id=partner.credential_id,
-        as_read=partner.as_read,
-        agreement_version=agreement.version,
-        tpa_id=found.agreed.cpa_id,
-        horizon=max(found.horizon, SIGNAL_HORIZON),
-        ack_type=ack.content_type,
-        ack=ack.body,
-    )
-    reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
-    try:
-        (done,) = run(accept)
-    except IntegrityError:  # a copy was stored at the same time
-        return None
-    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    return done[0] if done else None
+    return found if position(found.value, order) is Position.NEXT else None
+
+
+def _values(agreement: _Agreement, pair: Pair, received: ReceivedMessage) -> dict[str, object]:
+    ack = first_ack(pair, received.message)
+    return columns_of(pair, received) | {
+        "agreement_version": agreement.version,
+        "tpa_id": agreement.agreed.cpa_id,
+        "horizon": max(agreement.horizon, SIGNAL_HORIZON),
+        "detail": "",
+        "ack_type": ack.content_type,
+        "ack": ack.body,
+    }

@@ -6,9 +6,6 @@ A cached row counts only together with a statement that finds it unchanged.
 
 from dataclasses import dataclass
 
-from django.db import DatabaseError, IntegrityError
-
-from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol import receiver
 from msh.protocol.kinds import OnUnexpectedFirst
@@ -16,14 +13,13 @@ from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.store import capacity
 from msh.store.cache import Cache
-from msh.store.engine import Call, run
+from msh.store.engine import run
 from partners.models import Partner
 
-from . import fast_path_sql
-from .message_sql import Accepted, InboundRow
-from .messages import postponed
+from .accept import NEXT_OF_PAIR, Accepted, accept_if_unchanged
+from .message_sql import InboundRow
 from .pairs import horizon_of, load_pair, pair_of
-from .receiver_effects import message_columns, one_payload, payload_columns
+from .receiver_effects import last_number, message_columns
 
 _Asked = tuple[int, str, str, str, str, str]
 """The key of an agreement: partner, TPAId, and both parties with their contexts."""
@@ -81,13 +77,13 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
         accepted = _accept(partner, message, link, agreement)
         if accepted is not None:
             return accepted
-    (rows,) = run(load_pair(partner.pk, message))
+    (rows,) = run(load_pair(partner, message))
     if not rows:
         return None
-    pair = pair_of(partner.pk, rows[0], message)
+    pair = pair_of(rows[0], partner, message)
     agreement = _agreement_of(rows[0], partner)
     # A route, a copy, a shortage: each needs the lock.
-    if agreement is None or pair.known is not Known.NO or postponed(partner, pair, message):
+    if agreement is None or pair.known is not Known.NO or pair.postponed(partner, message):
         return None
     _agreements.put(asked, agreement)
     link = _Link(pair.link_id, rows[0].version, pair.receiving, partner.as_read)
@@ -97,62 +93,30 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
 def _accept(
     partner: Partner, message: ReceivedMessage, link: _Link, agreement: _Agreement
 ) -> Accepted | None:
-    """MessageIds are not looked up here: the constraint refuses one that is known."""
-    number = message.header.route.sequence_number
+    """MessageIds are not looked up here: the constraint refuses one that is known, also of a
+    BestEffort message, which leaves the link as it is."""
+    header, number = message.header, message.header.route.sequence_number
     if number is None:
         return None
     first = agreement.on_unexpected_first
-    arrived = MessageArrived(message.header.message_id, number, Known.NO, first, None)
+    arrived = MessageArrived(header.message_id, number, Known.NO, first, None)
     after, effects = receiver.step(link.receiving, arrived)
     if effects != (do.Accept(number, after.epoch), do.QueueAck()):
         return None
-    reach(CrashPoint.RECEIVE_BEFORE_COMMIT)
-    try:
-        (done,) = run(_call(partner, message, link, after, agreement))
-    except DatabaseError as error:
-        # The MessageId is known, also of a BestEffort message, which leaves the link as it is; or
-        # the disk is full, and the partner gets an Error.
-        if isinstance(error, IntegrityError) or capacity.is_unwritable(error):
-            return None
-        raise
-    reach(CrashPoint.RECEIVE_AFTER_COMMIT)
-    # The link, the agreement or the partner has another version than the one decided by.
-    if not done:
-        return None
-    _links.put(partner.pk, _Link(link.id, done[0].version, after, partner.as_read))
-    return done[0]
-
-
-def _call(
-    partner: Partner,
-    message: ReceivedMessage,
-    link: _Link,
-    after: ReceivingLink,
-    agreement: _Agreement,
-) -> Call[fast_path_sql.AcceptedInVersion]:
-    one = len(message.payloads) == 1
-    statement = (
-        fast_path_sql.ACCEPT_IF_UNCHANGED if one else fast_path_sql.ACCEPT_PAYLOADS_IF_UNCHANGED
-    )
-    return statement(
+    values = {
         **message_columns(message),
-        **(one_payload if one else payload_columns)(message.payloads),
-        partner_id=partner.pk,
-        credential_id=partner.credential_id,
-        as_read=partner.as_read,
-        link_id=link.id,
-        version=link.version,
-        last_number=after.last_number,
-        sequence_number=after.last_number,
-        epoch=after.epoch,
-        ended_run=receiver.ended_run(link.receiving, after),
-        reset_allowed=after.reset_allowed,
-        agreement_id=agreement.id,
-        agreement_version=agreement.version,
-        horizon=agreement.horizon,
-        tpa_id=message.header.tpa_id,
-        detail=f"number {after.last_number}",
-    )
+        **vars(last_number(link.id, link.receiving, after, header.message_id)),
+        "version": link.version,
+        "agreement_id": agreement.id,
+        "agreement_version": agreement.version,
+        "tpa_id": header.tpa_id,
+        "horizon": agreement.horizon,
+        "detail": f"number {number}",
+    }
+    accepted = accept_if_unchanged(NEXT_OF_PAIR, partner, message.payloads, values)
+    if accepted is not None:
+        _links.put(partner.pk, _Link(link.id, accepted.version, after, partner.as_read))
+    return accepted
 
 
 def _asked(partner_id: int, message: ReceivedMessage) -> _Asked:

@@ -1,10 +1,11 @@
 """Inbound links and the messages we accept."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from msh.protocol.message import Payload
 from msh.store.engine import Key, Order, Statement, Write
-from msh.store.history import insert_one
 from msh.store.sending.signals import LINK_THAT_STAYS
 
 
@@ -26,16 +27,8 @@ class InboundRow:
     agreement_version: str | None
     on_unexpected_first: str | None
     retry_horizon: int | None
+    rate_reached_at: datetime | None
     now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """`signal_id`: its Acknowledgement, which is claimed. `pushes`: there may be a consumer to
-    which messages are delivered without its asking."""
-
-    signal_id: int
-    pushes: bool
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class LastNumber:
     epoch: int
     ended_run: int
     reset_allowed: bool
-    last_message_id: str
+    message_id: str
 
 
 LOCK_LINK = Statement(
@@ -70,6 +63,10 @@ LOAD = Statement(
            agreement.id AS agreement_id, agreement.xmin::text AS agreement_version,
            agreement.on_unexpected_first,
            agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
+           CASE WHEN %(rate)s::int > 0 THEN (
+               SELECT received_at FROM msh_inboundmessage
+               WHERE link_id = link.id AND epoch = link.epoch
+                 AND sequence_number = link.last_number - %(rate)s::int + 1) END AS rate_reached_at,
            clock_timestamp() AS now
     FROM msh_inboundlink link
     LEFT JOIN msh_inboundmessage known
@@ -91,26 +88,6 @@ LOAD = Statement(
     InboundRow,
 )
 
-AGREEMENT_IN_VERSION = """
-    FROM partners_agreement agreement
-    WHERE agreement.id = %(agreement_id)s AND agreement.xmin = %(agreement_version)s
-"""
-"""The agreement if it is as it was read, for a statement that is to write only then."""
-
-
-def message_arrived(detail: str = "''") -> str:
-    """The INSERT of the history, for the statement that accepts a message. A FROM follows."""
-    return insert_one(
-        at="statement_timestamp()",
-        partner_id="%(partner_id)s",
-        direction="'in'",
-        message_id="%(message_id)s",
-        event="'MessageArrived'",
-        to_state="'accepted'",
-        detail=detail,
-    )
-
-
 ONE_PAYLOAD = """
     SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(content)s
     FROM message
@@ -121,6 +98,31 @@ PAYLOADS = """
          unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
                 %(labels)s::text[], %(descriptions)s::text[], %(contents)b::bytea[]) part
 """
+
+
+def one_payload(payloads: Sequence[Payload]) -> Mapping[str, object]:
+    """The values of ONE_PAYLOAD."""
+    (payload,) = payloads
+    return {
+        "content_type": payload.content_type,
+        "content_id": payload.content_id,
+        "label": payload.label,
+        "description": payload.description,
+        "content": payload.content,
+    }
+
+
+def payload_columns(payloads: Sequence[Payload]) -> Mapping[str, object]:
+    """The values of PAYLOADS."""
+    return {
+        "positions": list(range(1, len(payloads) + 1)),
+        "content_types": [payload.content_type for payload in payloads],
+        "content_ids": [payload.content_id for payload in payloads],
+        "labels": [payload.label for payload in payloads],
+        "descriptions": [payload.description for payload in payloads],
+        "contents": [payload.content for payload in payloads],
+    }
+
 
 _SAID = (
     *("message_id", "semantics", "conversation_id", "service_interface", "action"),
@@ -160,16 +162,14 @@ _INSERT = insert_message(
 INSERT = Write(f"WITH {_INSERT} SELECT")
 
 
-WRITE_LAST_NUMBER = Write(
-    """
+SET_LAST_NUMBER = """
     UPDATE msh_inboundlink
     SET last_number = %(last_number)s, epoch = %(epoch)s,
         highest_number = GREATEST(highest_number, %(ended_run)s),
-        reset_allowed = %(reset_allowed)s, last_message_id = %(last_message_id)s
+        reset_allowed = %(reset_allowed)s, last_message_id = %(message_id)s
     WHERE id = %(link_id)s
-    """,
-    order=Order.LINK,
-)
+"""
+WRITE_LAST_NUMBER = Write(SET_LAST_NUMBER, order=Order.LINK)
 
 COUNT_DUPLICATE = Write(
     "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %(key)s"

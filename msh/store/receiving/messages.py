@@ -9,12 +9,11 @@ from django.db import transaction
 from msh.faults import CrashPoint, reach
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
-from msh.protocol.admission import Postponed, admission
+from msh.protocol.admission import Postponed
 from msh.protocol.message import Field, Header, PartialHeader
 from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
-from msh.store import capacity
 from msh.store.clock import read_clock
 from msh.store.engine import run
 from msh.store.history import LINK, MESSAGE
@@ -51,7 +50,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
     message that is no copy of one that we have.
     """
     with transaction.atomic():
-        pair = lock_pair(partner.pk, message)
+        pair = lock_pair(partner, message)
         # Only a copy of a stored message is answered in spite of damage: by its Ack (000-013, D45).
         if message.damage and pair.known in (Known.NO, Known.OTHER):
             raise message.damage
@@ -62,7 +61,7 @@ def receive_message(partner: Partner, message: ReceivedMessage) -> Received:
             effects: tuple[do.ReceiverEffect, ...] = (error,)
             after = pair.receiving
         else:
-            after, effects = _decide(pair, message, postponed(partner, pair, message))
+            after, effects = _decide(pair, message, pair.postponed(partner, message))
         errors = [effect for effect in effects if isinstance(effect, do.QueueError)]
         for error in errors:
             spend_refusal(partner.pk, pair.link_id, error.code, message.header.message_id)
@@ -105,20 +104,6 @@ def _no_agreement(header: Header) -> tuple[Field, str]:
     return Field.TPA_ID, text
 
 
-def postponed(partner: Partner, pair: Pair, message: ReceivedMessage) -> Postponed | None:
-    """Why a message that is not known is not stored now, None if it is."""
-    if pair.known is not Known.NO:
-        return None
-    if short := capacity.shortage():
-        return short
-    limits = partner.limits
-    if not limits.any:
-        return None
-    size = sum(len(payload.content) for payload in message.payloads)
-    usage = capacity.usage_of(pair.link_id, pair.receiving, limits, size=size)
-    return admission(limits, usage, pair.now)
-
-
 def _decide(
     pair: Pair, message: ReceivedMessage, postponed: Postponed | None
 ) -> tuple[ReceivingLink, tuple[do.ReceiverEffect, ...]]:
@@ -149,5 +134,6 @@ def _write(
 ) -> None:
     calls = [call for effect in effects for call in calls_of(pair, effect, message)]
     if after != pair.receiving:
-        calls.append(message_sql.WRITE_LAST_NUMBER.of(last_number(pair, after, message)))
+        number = last_number(pair.link_id, pair.receiving, after, message.header.message_id)
+        calls.append(message_sql.WRITE_LAST_NUMBER.of(number))
     run(*calls)

@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 
 from msh.models import InboundLink
 from msh.models.inbound import UNACKNOWLEDGED
+from msh.protocol.admission import Postponed
 from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.received import ReceivedMessage, are_of_copies
 from msh.protocol.receiver import Known, ReceivingLink
+from msh.store import capacity
 from msh.store.engine import Call, run
+from partners.models import Partner
 
 from . import message_sql
 from .message_sql import InboundRow
@@ -29,17 +32,26 @@ class Pair:
     agreement_id: int | None
     route_id: int | None
     on_unexpected_first: OnUnexpectedFirst
+    rate_reached_at: datetime | None
     expires_at: datetime
     now: datetime
 
+    def postponed(self, partner: Partner, message: ReceivedMessage) -> Postponed | None:
+        """Return why a message that is not known is not stored now, None if it is."""
+        if self.known is not Known.NO:
+            return None
+        about = (partner.limits, self.link_id, message.payloads)
+        return capacity.postponed(*about, self.rate_reached_at, self.now)
 
-def lock_pair(partner_id: int, message: ReceivedMessage) -> Pair:
-    locked, rows = run(message_sql.LOCK_LINK(partner_id=partner_id), load_pair(partner_id, message))
-    # A partner that never sent has no link yet; its row is created outside the lock, once.
-    if not (locked and rows):
-        inbound_link(partner_id)
-        return lock_pair(partner_id, message)
-    return pair_of(partner_id, rows[0], message)
+
+def lock_pair(partner: Partner, message: ReceivedMessage) -> Pair:
+    lock, load = message_sql.LOCK_LINK(partner_id=partner.pk), load_pair(partner, message)
+    while True:
+        locked, rows = run(lock, load)
+        if locked and rows:
+            return pair_of(rows[0], partner, message)
+        # A partner that never sent has no link yet.
+        inbound_link(partner.pk)
 
 
 def inbound_link(partner_id: int) -> int:
@@ -47,10 +59,11 @@ def inbound_link(partner_id: int) -> int:
     return link.pk
 
 
-def load_pair(partner_id: int, message: ReceivedMessage) -> Call[InboundRow]:
+def load_pair(partner: Partner, message: ReceivedMessage) -> Call[InboundRow]:
     header = message.header
     return message_sql.LOAD(
-        partner_id=partner_id,
+        partner_id=partner.pk,
+        rate=partner.rate_limit,
         message_id=header.message_id,
         tpa_id=header.tpa_id,
         their_party=header.from_party.party_id,
@@ -60,9 +73,9 @@ def load_pair(partner_id: int, message: ReceivedMessage) -> Call[InboundRow]:
     )
 
 
-def pair_of(partner_id: int, row: InboundRow, message: ReceivedMessage) -> Pair:
+def pair_of(row: InboundRow, partner: Partner, message: ReceivedMessage) -> Pair:
     return Pair(
-        partner_id=partner_id,
+        partner_id=partner.pk,
         link_id=row.id,
         receiving=ReceivingLink(row.last_number, row.epoch, row.reset_allowed),
         known=_known(row, message),
@@ -70,6 +83,7 @@ def pair_of(partner_id: int, row: InboundRow, message: ReceivedMessage) -> Pair:
         agreement_id=row.agreement_id,
         route_id=row.route_id,
         on_unexpected_first=OnUnexpectedFirst(row.on_unexpected_first or "accept"),
+        rate_reached_at=row.rate_reached_at,
         expires_at=row.now + timedelta(seconds=horizon_of(row)),
         now=row.now,
     )

@@ -58,14 +58,16 @@ def calls_of(  # noqa: PLR0911  one for each effect
             return [history_call(*event, "Note", effect.detail, subject=LINK, counts=True)]
 
 
-def last_number(pair: Pair, after: ReceivingLink, message: ReceivedMessage) -> LastNumber:
+def last_number(
+    link_id: int, before: ReceivingLink, after: ReceivingLink, message_id: str
+) -> LastNumber:
     return LastNumber(
-        pair.link_id,
+        link_id,
         after.last_number,
         after.epoch,
-        receiver.ended_run(pair.receiving, after),
+        receiver.ended_run(before, after),
         after.reset_allowed,
-        message.header.message_id,
+        message_id,
     )
 
 
@@ -92,7 +94,7 @@ def store_calls(
     message_id, state = str(row["message_id"]), str(row["state"])
     arrived = (partner_id, now, message_id, "MessageArrived", detail)
     return [
-        message_sql.INSERT(**row, **payload_columns(payloads)),
+        message_sql.INSERT(**row, **message_sql.payload_columns(payloads)),
         history_call(*arrived, to_state=state),
     ]
 
@@ -110,28 +112,6 @@ def message_columns(message: ReceivedMessage) -> dict[str, object]:
         "sent_at": header.timestamp,
         "content_digest": message.content_digest,
         "header": message.header_document,
-    }
-
-
-def one_payload(payloads: Sequence[Payload]) -> Mapping[str, object]:
-    (payload,) = payloads
-    return {
-        "content_type": payload.content_type,
-        "content_id": payload.content_id,
-        "label": payload.label,
-        "description": payload.description,
-        "content": payload.content,
-    }
-
-
-def payload_columns(payloads: Sequence[Payload]) -> Mapping[str, object]:
-    return {
-        "positions": list(range(1, len(payloads) + 1)),
-        "content_types": [payload.content_type for payload in payloads],
-        "content_ids": [payload.content_id for payload in payloads],
-        "labels": [payload.label for payload in payloads],
-        "descriptions": [payload.description for payload in payloads],
-        "contents": [payload.content for payload in payloads],
     }
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,8 +13,9 @@ from django.db import connection
 from django.db.models import Model
 
 from msh.flows.receiving import ebms2 as receiving
+from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.incoming import Incoming
-from msh.models import InboundLink, InboundMessage, Signal
+from msh.models import History, InboundConversation, InboundLink, InboundMessage, Signal
 from msh.store.engine import Call
 from msh.store.receiving import ebms2_fast_path
 from msh.store.receiving.ebms2_sql import KnownRow
@@ -22,7 +24,7 @@ from msh.wire.ebms2.envelope import parse
 from partners.models import Agreement, Credential, OwnIdentity, Partner
 from tests.endpoint.ebms2 import Send, answers, assert_fault
 from tests.flows.costs import statements_of
-from tests.peer.ebms2 import Outgoing, acknowledgment, message
+from tests.peer.ebms2 import Outgoing, acknowledgment, message, message_order
 from tests.sessions import meet
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -200,3 +202,110 @@ def test_message_that_has_to_refer_to_a_known_one_is_taken_under_the_lock(ebms2:
     Agreement.objects.filter(partner=ebms2).update(check_ref_to=True)
     assert statements(message(), 204) == 3  # what is remembered fails
     assert is_locked(message(ref_to_message_id=first.message_id), 204)
+
+
+# --- in the order of a conversation ---------------------------------------------------------------
+
+
+def numbered(number: int, **fields: Any) -> Outgoing:
+    status = "Continue" if number else "Reset"
+    return message(extra=message_order(number, status), **fields)
+
+
+@pytest.fixture
+def conversation(send: Send, ebms2: Partner) -> InboundConversation:
+    """Number 0 has come, and number 1 in this session, so that the conversation is cached."""
+    ebms2.agreements.update(ordered=True)
+    assert send(numbered(0)).status == 204
+    assert not is_locked(numbered(1), 204)
+    return InboundConversation.objects.get()
+
+
+def accepted_numbers() -> list[int | None]:
+    in_order = InboundMessage.objects.filter(ordered_in__isnull=False, state="accepted")
+    return list(in_order.order_by("id").values_list("order_number", flat=True))
+
+
+@pytest.mark.requirement("EB-127")
+def test_next_message_of_a_conversation_is_one_statement(conversation: InboundConversation) -> None:
+    out = numbered(2)
+
+    assert statements(out, 204) == 1
+
+    stored = InboundMessage.objects.get(message_id=out.message_id)
+    assert (stored.state, stored.ordered_in, stored.order_number) == ("accepted", conversation, 2)
+    assert stored.epoch is stored.sequence_number is None
+    arrived = History.objects.get(message_id=out.message_id)
+    assert (arrived.event, arrived.detail, arrived.at) == (
+        *("MessageArrived", "number 2"),
+        stored.received_at,
+    )
+    before, after = conversation, InboundConversation.objects.get()
+    assert (before.next_number, after.next_number, after.last_at) == (2, 3, stored.received_at)
+    assert [one.action for one in answers(out)] == ["Acknowledgment"]
+
+
+@pytest.mark.requirement("EB-127", "EB-128", "EB-129")
+def test_all_else_of_a_conversation_is_taken_under_the_lock(
+    conversation: InboundConversation,
+) -> None:
+    copied = numbered(2)
+    assert not is_locked(copied, 204)
+    for other in (copied, numbered(4), numbered(1), numbered(0)):
+        assert is_locked(other, 204)
+    assert is_locked(numbered(3), 204)
+    assert accepted_numbers() == [0, 1, 2, 4, 3]
+    assert is_locked(numbered(0, conversation_id="another"), 204)
+    assert statements(numbered(1, conversation_id="another"), 204) == 2 + 1
+    assert statements(numbered(5), 204) == 2 + 1
+    assert statements(numbered(2, conversation_id="another"), 204) == 1
+
+
+@pytest.mark.usefixtures("conversation")
+def test_every_column_of_the_conversation_is_proven() -> None:
+    partner, out = found(), numbered(2)
+    received = parse(out.content_type, out.body)
+    agreement = ebms2_fast_path._agreements[partner.pk, received.message.header.cpa_id]
+    unknown = KnownRow(None, None, None, None, None, None, None, agreement.now)
+    for column in (f'"{field.column}"' for field in InboundConversation._meta.concrete_fields):
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE msh_inboundconversation SET {column} = {column}")
+        assert not ebms2_fast_path._accept_under(partner, agreement, unknown, received), column
+    assert accepted_numbers() == [0, 1]
+
+
+def take(out: Outgoing) -> Answer | None:
+    return receiving.receive_fast_path(found(), Incoming(out.content_type, out.body))
+
+
+@pytest.mark.requirement("EB-128")
+@pytest.mark.usefixtures("conversation")
+def test_second_message_of_a_number_is_refused_though_both_came_at_one_moment() -> None:
+    first, second = numbered(2), numbered(2)
+
+    answer = meet(lambda: take(first), lambda: take(second))
+
+    assert answer is not None
+    assert "below the next number" in answer.reason
+    assert accepted_numbers() == [0, 1, 2]
+
+
+@pytest.mark.requirement("EB-129")
+@pytest.mark.usefixtures("conversation")
+def test_reset_that_comes_while_a_message_is_stored_sees_that_it_is_undelivered() -> None:
+    """What is read under the lock of the link is read after the message was stored."""
+    InboundMessage.objects.update(state="delivered", delivered_at=datetime.now(UTC))
+
+    answer = meet(lambda: take(numbered(2)), lambda: take(numbered(0)))
+
+    assert answer is not None
+    assert answer.status == 503
+    assert accepted_numbers() == [2]
+
+
+@pytest.mark.usefixtures("conversation")
+def test_conversation_of_a_server_that_was_restarted_is_read_anew() -> None:
+    """Its transactions have numbers that were given before."""
+    for key, cached in list(ebms2_fast_path._conversations.items()):
+        ebms2_fast_path._conversations[key] = replace(cached, as_read="before")
+    assert statements(numbered(2), 204) == 2 + 1

@@ -15,7 +15,7 @@ from msh.protocol.ebms.agreement import (
     tolerated,
     wrong_parties,
 )
-from msh.protocol.ebms.arrival import Ruling, decide, decide_in_order, event_of, order_of
+from msh.protocol.ebms.arrival import Ruling, decide, event_of, order_of
 from msh.protocol.ebms.message import (
     AckRequested,
     Defect,
@@ -68,7 +68,9 @@ def ruling(
     event = event_of(
         received, known=known, answered_by_error=answered_by_error, postponed=postponed, now=NOW
     )
-    return decide(received, agreed, event)
+    after, ruled = decide(received, agreed, event, Conversation(), now=NOW)
+    assert after == Conversation()
+    return ruled
 
 
 def headed(**fields: Any) -> Message:
@@ -236,7 +238,8 @@ def test_reference_to_an_unknown_message_is_refused_at_its_place() -> None:
         now=NOW,
         refers_to_unknown=True,
     )
-    refused = decide(ReceivedMessage(MESSAGE, (), b"digest", b"", (), ()), AGREED, event)
+    received = ReceivedMessage(MESSAGE, (), b"digest", b"", (), ())
+    _, refused = decide(received, AGREED, event, Conversation(), now=NOW)
     assert codes(refused) == [ErrorCode.VALUE_NOT_RECOGNIZED]
     assert places(refused) == ["eb:RefToMessageId"]
 
@@ -253,7 +256,7 @@ def in_order(
     event = event_of(received, known=Known.NO, answered_by_error=False, postponed=None, now=NOW)
     order = order_of(received, ORDERED)
     assert order is not None
-    return *decide_in_order(received, ORDERED, event, before, order, now=NOW), order
+    return *decide(received, ORDERED, event, before, now=NOW), order
 
 
 @pytest.mark.requirement("EB-127", "EB-128")

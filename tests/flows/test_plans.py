@@ -18,7 +18,8 @@ from msh.flows.application_loop import _call
 from msh.flows.worker_loop import WorkerLoop
 from msh.store import plans
 from msh.store.engine import Statement
-from msh.store.receiving import message_sql as received_sql
+from msh.store.receiving import accept, pairs
+from msh.store.receiving.accept import Acceptance
 from msh.store.sending import fast_path, link_sql, message_sql, party_events, signals
 
 pytestmark = pytest.mark.django_db
@@ -173,11 +174,12 @@ LARGE = {
     *("msh_outboundmessage", "msh_outboundpayload", "msh_attempt", "msh_history"),
     *("msh_inboundmessage", "msh_inboundpayload", "msh_signal", "msh_delivery", "msh_partyevent"),
 }
-HOT_PATH = (link_sql, received_sql, message_sql, signals, fast_path, party_events)
+HOT_PATH = (link_sql, pairs, accept, message_sql, signals, fast_path, party_events)
 STATEMENTS = {
-    f"{module.__name__}.{name}": statement.sql
+    f"{module.__name__}.{name} {number}": statement.sql
     for module in HOT_PATH
-    for name, statement in vars(module).items()
+    for name, value in vars(module).items()
+    for number, statement in enumerate(value if isinstance(value, Acceptance) else (value,))
     if isinstance(statement, Statement) and "msh_" in statement.sql
 }
 

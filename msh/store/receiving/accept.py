@@ -1,28 +1,127 @@
-"""Accept a message without a lock: one statement stores it with its payloads, its history and the
-Acknowledgement that is pending for it, if all that was decided by is unchanged."""
+"""Messages that are accepted, with their payloads and the beginning of their history: stored under
+the lock of the link, or by one statement without it, if all that was decided by is unchanged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db import IntegrityError
 
 from msh.faults import CrashPoint, reach
+from msh.models import InboundState
 from msh.protocol.message import Payload
-from msh.store.engine import Statement, run
-from msh.store.history import insert_one
+from msh.store import history
+from msh.store.engine import Call, Statement, Write, run
+from msh.store.history import HistoryRow, insert_one
 from msh.store.partner_columns import PARTNER_IN_VERSION
+from msh.store.sending.signals import LINK_THAT_STAYS
 from partners.models import Partner
 
-from .message_sql import (
-    AGREEMENT_THAT_STAYS,
-    ONE_PAYLOAD,
-    PAYLOADS,
-    SET_LAST_NUMBER,
-    insert_message,
-    one_payload,
-    payload_columns,
+from .pairs import SET_LAST_NUMBER
+
+_ONE_PAYLOAD = """
+    SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(content)s
+    FROM message
+"""
+_PAYLOADS = """
+    SELECT message.id, part.*
+    FROM message,
+         unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
+                %(labels)s::text[], %(descriptions)s::text[], %(contents)b::bytea[]) part
+"""
+
+
+def _one_payload(payloads: Sequence[Payload]) -> Mapping[str, object]:
+    """The values of _ONE_PAYLOAD."""
+    (payload,) = payloads
+    return {
+        "content_type": payload.content_type,
+        "content_id": payload.content_id,
+        "label": payload.label,
+        "description": payload.description,
+        "content": payload.content,
+    }
+
+
+def _payload_columns(payloads: Sequence[Payload]) -> Mapping[str, object]:
+    """The values of _PAYLOADS."""
+    return {
+        "positions": list(range(1, len(payloads) + 1)),
+        "content_types": [payload.content_type for payload in payloads],
+        "content_ids": [payload.content_id for payload in payloads],
+        "labels": [payload.label for payload in payloads],
+        "descriptions": [payload.description for payload in payloads],
+        "contents": [payload.content for payload in payloads],
+    }
+
+
+_SAID = (
+    *("message_id", "semantics", "conversation_id", "service_interface", "action"),
+    *("ref_to_message_id", "sent_at", "content_digest", "header"),
 )
+"""Columns of what a message itself says, in every dialect."""
+# Read before the link was locked, or cached. The deletion of either waits for the message, and is
+# refused; if it came first, the statement fails.
+AGREEMENT_THAT_STAYS = (
+    "(SELECT id FROM partners_agreement WHERE id = %(agreement_id)s FOR KEY SHARE)"
+)
+
+
+def _insert_message(payloads: str = _PAYLOADS, *, source: str = "", **values: str) -> str:
+    """The first two expressions of a statement that stores a message, `message` with its id, and
+    `parts`. `values` are expressions of SQL by column, beside what the message says. There is one
+    for each row of `source`, a FROM."""
+    row = {name: f"%({name})s" for name in _SAID} | values
+    return f"""
+    message AS (
+        INSERT INTO msh_inboundmessage ({", ".join(row)})
+        SELECT {", ".join(row.values())} {source}
+        RETURNING id),
+    parts AS (
+        INSERT INTO msh_inboundpayload
+            (message_id, position, content_type, content_id, label, description, content)
+        {payloads})"""
+
+
+_NO_VALUES: Mapping[str, object] = {
+    "state": InboundState.ACCEPTED.value,
+    "epoch": None,
+    "sequence_number": None,
+    "ordered_in_id": None,
+    "order_number": None,
+    "from_role": "",
+    "to_role": "",
+    "service_type": "",
+}
+"""Empty values for columns that only some messages have."""
+_INSERT = _insert_message(
+    link_id=LINK_THAT_STAYS,
+    agreement_id=AGREEMENT_THAT_STAYS,
+    **{name: f"%({name})s" for name in (*_NO_VALUES, "received_at")},
+)
+INSERT = Write(f"WITH {_INSERT} SELECT")
+COUNT_DUPLICATE = Write(
+    "UPDATE msh_inboundmessage SET duplicates = duplicates + 1 WHERE id = %(key)s"
+)
+
+
+def store_calls(
+    partner_id: int, now: datetime, columns: Mapping[str, object], payloads: Sequence[Payload]
+) -> list[Call[object]]:
+    """A message is stored with its payloads, and its history begins."""
+    row = {**_NO_VALUES, **columns, "received_at": now}
+    number = row["sequence_number"] if row["order_number"] is None else row["order_number"]
+    detail = "" if number is None else f"number {number}"
+    message_id, state = str(row["message_id"]), str(row["state"])
+    arrived = (partner_id, "in", "MessageArrived", message_id)
+    return [
+        INSERT(**row, **_payload_columns(payloads)),
+        history.insert(HistoryRow(*arrived, to_state=state, detail=detail, at=now)),
+    ]
+
+
+# --- without the lock -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +155,7 @@ def accept_if_unchanged(
     one = len(payloads) == 1
     accept = (acceptance.one if one else acceptance.many)(
         **values,
-        **(one_payload if one else payload_columns)(payloads),
+        **(_one_payload if one else _payload_columns)(payloads),
         partner_id=partner.pk,
         credential_id=partner.credential_id,
         as_read=partner.as_read,
@@ -80,7 +179,7 @@ def _acceptance(
     expressions of SQL by column, for what differs by dialect."""
 
     def statement(payloads: str) -> Statement[Accepted]:
-        stored = insert_message(
+        stored = _insert_message(
             payloads,
             source="FROM unchanged",
             link_id="link_id",
@@ -110,7 +209,7 @@ def _acceptance(
             Accepted,
         )
 
-    return Acceptance(statement(ONE_PAYLOAD), statement(PAYLOADS))
+    return Acceptance(statement(_ONE_PAYLOAD), statement(_PAYLOADS))
 
 
 _ARRIVED = insert_one(

@@ -12,8 +12,9 @@ from msh.store.engine import Call, Write, run
 from msh.store.history import ITSELF, Actor
 from partners.models import Agreement
 
-from . import conversation_sql, message_sql
+from . import conversation_sql
 from .conversation_sql import ConversationRow, ConversationState
+from .pairs import LOCK_LINK
 
 SHOWN = 100
 """Characters of a ConversationId in a text for operators."""
@@ -128,7 +129,7 @@ def lock_due(link_id: int) -> list[HeldConversation]:
 
 def lock_conversation(agreement: Agreement, conversation_id: str) -> HeldConversation:
     """Lock its link, which there has to be."""
-    lock = message_sql.LOCK_LINK(partner_id=agreement.partner_id)
+    lock = LOCK_LINK(partner_id=agreement.partner_id)
     load = conversation_sql.LOAD(agreement_id=agreement.pk, conversation_id=conversation_id)
     (link,), rows = run(lock, load)
     if rows:

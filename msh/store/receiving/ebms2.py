@@ -32,12 +32,12 @@ from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
 from partners.models import Agreement, Partner
 
-from . import conversation_sql, ebms2_sql, message_sql
+from . import conversation_sql, ebms2_sql
+from .accept import COUNT_DUPLICATE, store_calls
 from .conversations import HeldConversation, held
-from .ebms2_answers import Attribution, Pair, ack_call, error_calls, history, repeat_call
+from .ebms2_answers import Attribution, Pair, ack_call, error_calls, event_call, repeat_call
 from .ebms2_sql import AgreementRow, KeptAnswer
-from .pairs import inbound_link
-from .receiver_effects import store_calls
+from .pairs import LOCK_LINK, inbound_link
 from .refusals import spend_refusal
 
 
@@ -186,7 +186,7 @@ def _lock(
     known = ebms2_sql.LOAD_KNOWN(
         partner_id=partner.pk, message_id=message_id, rate=partner.rate_limit
     )
-    load: list[Call[Any]] = [message_sql.LOCK_LINK(partner_id=partner.pk), known]
+    load: list[Call[Any]] = [LOCK_LINK(partner_id=partner.pk), known]
     if conversation_id is not None:
         load.append(
             conversation_sql.LOAD(agreement_id=found.agreement_id, conversation_id=conversation_id)
@@ -252,8 +252,8 @@ def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Ca
                 yield repeat_call(pair, message)
             case do.CountDuplicate():
                 if pair.row.known_id is not None:
-                    yield message_sql.COUNT_DUPLICATE(key=pair.row.known_id)
-                yield history(pair, header.message_id, "DuplicateArrived", "discarded")
+                    yield COUNT_DUPLICATE(key=pair.row.known_id)
+                yield event_call(pair, header.message_id, "DuplicateArrived", "discarded")
             case do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED):  # others are the conversation's
                 what = (effect.kind, effect.message_id, effect.detail, pair.row.now)
                 new = incidents.NewIncident(pair.found.partner.pk, "in", *what)
@@ -264,7 +264,7 @@ def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Ca
         about = (header.message_id, header.conversation_id)
         yield from error_calls(pair, *about, ruling.errors, ruling.code, digest)
     for note in ruling.notes:
-        yield history(pair, header.message_id, "Note", note)
+        yield event_call(pair, header.message_id, "Note", note)
 
 
 def columns_of(pair: Pair, received: ReceivedMessage) -> dict[str, object]:

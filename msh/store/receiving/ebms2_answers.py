@@ -12,7 +12,9 @@ from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.message import Error, Message, ReceivedMessage, is_copy
 from msh.protocol.receiver import Known
 from msh.protocol.uri import host_of
+from msh.store import history
 from msh.store.engine import Call
+from msh.store.history import HistoryRow
 from msh.wire.ebms2.envelope import compose_alone
 from partners.models import Partner
 
@@ -20,7 +22,6 @@ from . import ebms2_sql
 from .conversations import HeldConversation
 from .ebms2_sql import KeptSignal, KnownRow
 from .pairs import SIGNAL_HORIZON
-from .receiver_effects import history_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ class Pair:
         return Known.SAME if copy else Known.OTHER
 
 
-def history(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:
-    partner_id = pair.found.partner.pk
-    return history_call(partner_id, pair.row.now, message_id, event, detail, counts=True)
+def event_call(pair: Pair, message_id: str, event: str, detail: str) -> Call[None]:
+    about = (pair.found.partner.pk, "in", event, message_id)
+    return history.insert_or_count(HistoryRow(*about, detail=detail, at=pair.row.now))
 
 
 def first_ack(pair: Pair, message: Message) -> KeptSignal:
@@ -109,7 +110,7 @@ def error_calls(
         content_digest=content_digest,
     )
     yield _keep(pair, kept)
-    yield history(pair, message_id, code, first.description)
+    yield event_call(pair, message_id, code, first.description)
 
 
 class _About(NamedTuple):

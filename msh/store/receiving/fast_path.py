@@ -17,9 +17,8 @@ from msh.store.engine import run
 from partners.models import Partner
 
 from .accept import NEXT_OF_PAIR, Accepted, accept_if_unchanged
-from .message_sql import InboundRow
-from .pairs import horizon_of, load_pair, pair_of
-from .receiver_effects import last_number, message_columns
+from .messages import message_columns
+from .pairs import InboundRow, horizon_of, last_number, load_pair, pair_of
 
 _Asked = tuple[int, str, str, str, str, str]
 """The key of an agreement: partner, TPAId, and both parties with their contexts."""

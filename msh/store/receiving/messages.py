@@ -2,11 +2,12 @@
 written under the lock of the link."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
 from msh.faults import CrashPoint, reach
+from msh.models import SignalKind
 from msh.protocol import effects as do
 from msh.protocol import receiver, routing
 from msh.protocol.admission import Postponed
@@ -14,21 +15,25 @@ from msh.protocol.message import Field, Header, PartialHeader
 from msh.protocol.received import ReceivedMessage
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink
 from msh.protocol.vocabulary import ErrorCode
+from msh.store import history, incidents
 from msh.store.clock import read_clock
-from msh.store.engine import run
-from msh.store.history import LINK, MESSAGE
+from msh.store.engine import Call, run
+from msh.store.history import LINK, MESSAGE, HistoryRow
+from msh.store.sending import signals
 from msh.store.sending.submissions import mark_in_use
 from msh.store.sending.upstream import failure_of_forwarded
+from msh.wire import locate
 from partners.models import Partner
 
-from . import message_sql
-from .forwarding import read_next_hop
-from .pairs import SIGNAL_HORIZON, Pair, inbound_link, lock_pair
-from .receiver_effects import (
-    calls_of,
-    error_call,
-    history_call,
+from .accept import COUNT_DUPLICATE, store_calls
+from .forwarding import mark_for_forwarding, read_next_hop
+from .pairs import (
+    SIGNAL_HORIZON,
+    WRITE_LAST_NUMBER,
+    Pair,
+    inbound_link,
     last_number,
+    lock_pair,
 )
 from .refusals import spend_refusal
 
@@ -85,15 +90,17 @@ def queue_error(
         spend_refusal(partner_id, link_id, error.code, about.message_id)
         now = read_clock()
         expires_at = now + timedelta(seconds=SIGNAL_HORIZON)
-        event = history_call(
-            partner_id, now, about.message_id, error.code, error.description, counts=True
+        event = (partner_id, "in", error.code, about.message_id)
+        run(
+            _error_call(link_id, error, about, number, now, expires_at),
+            history.insert_or_count(HistoryRow(*event, detail=error.description, at=now)),
         )
-        run(error_call(link_id, error, about, number, now, expires_at), event)
 
 
 def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
     subject = MESSAGE if message_id else LINK
-    run(history_call(partner_id, None, message_id, event, detail, subject=subject, counts=True))
+    row = HistoryRow(partner_id, "in", event, message_id, detail=detail, subject=subject)
+    run(history.insert_or_count(row))
 
 
 def _no_agreement(header: Header) -> tuple[Field, str]:
@@ -132,8 +139,109 @@ def _write(
     effects: tuple[do.ReceiverEffect, ...],
     message: ReceivedMessage,
 ) -> None:
-    calls = [call for effect in effects for call in calls_of(pair, effect, message)]
+    calls = [call for effect in effects for call in _calls_of(pair, effect, message)]
     if after != pair.receiving:
         number = last_number(pair.link_id, pair.receiving, after, message.header.message_id)
-        calls.append(message_sql.WRITE_LAST_NUMBER.of(number))
+        calls.append(WRITE_LAST_NUMBER.of(number))
     run(*calls)
+
+
+def _calls_of(  # noqa: PLR0911  one for each effect
+    pair: Pair, effect: do.ReceiverEffect, message: ReceivedMessage
+) -> list[Call[object]]:
+    header = message.header
+    match effect:
+        case do.Accept():
+            columns = message_columns(message) | {
+                "link_id": pair.link_id,
+                "agreement_id": pair.agreement_id,
+                "epoch": effect.epoch,
+                "sequence_number": effect.sequence_number,
+            }
+            return store_calls(pair.partner_id, pair.now, columns, message.payloads)
+        case do.SendOn():
+            return [mark_for_forwarding(pair.link_id, header.message_id, effect.withheld)]
+        case do.QueueAck():
+            return [_ack_call(pair, header)]
+        case do.QueueError():
+            number = header.route.sequence_number
+            return [
+                _error_call(pair.link_id, effect, header, number, pair.now, pair.expires_at),
+                _event(pair, header, effect.code, effect.description),
+            ]
+        case do.CountDuplicate():
+            return [
+                COUNT_DUPLICATE(key=pair.known_id),
+                _event(pair, header, "DuplicateArrived", "discarded"),
+            ]
+        case do.OpenIncident():
+            what = (effect.kind, effect.message_id, effect.detail)
+            new = incidents.NewIncident(pair.partner_id, "in", *what, pair.now)
+            return [incidents.open_incident(new)]
+        case do.Note():
+            return [_event(pair, header, "Note", effect.detail, LINK)]
+
+
+def message_columns(message: ReceivedMessage) -> dict[str, object]:
+    """Return the columns that are filled from the message itself."""
+    header = message.header
+    return {
+        "message_id": header.message_id,
+        "semantics": header.semantics,
+        "conversation_id": header.conversation_id,
+        "service_interface": header.service_interface,
+        "action": header.action,
+        "ref_to_message_id": header.ref_to_message_id,
+        "sent_at": header.timestamp,
+        "content_digest": message.content_digest,
+        "header": message.header_document,
+    }
+
+
+def _ack_call(pair: Pair, header: Header) -> Call[None]:
+    return signals.queue_signal(
+        signals.NewSignal(
+            pair.link_id,
+            SignalKind.ACKNOWLEDGEMENT.value,
+            header.message_id,
+            header.tpa_id,
+            header.conversation_id,
+            header.route.sequence_number,
+            pair.now,
+            pair.expires_at,
+        )
+    )
+
+
+def _error_call(
+    link_id: int,
+    error: do.QueueError,
+    about: Header | PartialHeader,
+    number: int | None,
+    now: datetime,
+    expires_at: datetime,
+) -> Call[None]:
+    return signals.queue_signal(
+        signals.NewSignal(
+            link_id,
+            SignalKind.ERROR.value,
+            about.message_id,
+            about.tpa_id,
+            about.conversation_id,
+            number,
+            now,
+            expires_at,
+            error.code,
+            locate(error.field),
+            error.description,
+            error.min_retry_secs,
+        )
+    )
+
+
+def _event(
+    pair: Pair, header: Header, event: str, detail: str, subject: str = MESSAGE
+) -> Call[None]:
+    about = (pair.partner_id, "in", event, header.message_id)
+    row = HistoryRow(*about, detail=detail, subject=subject, at=pair.now)
+    return history.insert_or_count(row)

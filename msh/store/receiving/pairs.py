@@ -5,19 +5,84 @@ from datetime import datetime, timedelta
 
 from msh.models import InboundLink
 from msh.models.inbound import UNACKNOWLEDGED
+from msh.protocol import receiver
 from msh.protocol.admission import Postponed
 from msh.protocol.kinds import OnUnexpectedFirst
 from msh.protocol.received import ReceivedMessage, are_of_copies
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.store import capacity
-from msh.store.engine import Call, run
+from msh.store.engine import Call, Key, Order, Statement, Write, run
 from partners.models import Partner
-
-from . import message_sql
-from .message_sql import InboundRow
 
 SIGNAL_HORIZON = 60
 """Seconds for which a signal is tried at least, however short the agreement's horizon is."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboundRow:
+    """A link, what it knows of the MessageId that has arrived (`known_…`), and the agreement and
+    route of the message, if there are any."""
+
+    id: int
+    last_number: int | None
+    epoch: int
+    reset_allowed: bool
+    version: str
+    known_id: int | None
+    known_digest: bytes | None
+    known_state: str | None
+    route_id: int | None
+    agreement_id: int | None
+    agreement_version: str | None
+    on_unexpected_first: str | None
+    retry_horizon: int | None
+    rate_reached_at: datetime | None
+    now: datetime
+
+
+LOCK_LINK = Statement(
+    """
+    SELECT link.id FROM msh_inboundlink link
+    WHERE link.partner_id = %(partner_id)s
+    FOR NO KEY UPDATE OF link
+    """,
+    Key,
+)
+
+# A party configured without context is compared by its text alone (D63).
+LOAD = Statement(
+    """
+    SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
+           link.xmin::text AS version,
+           known.id AS known_id, known.content_digest AS known_digest,
+           known.state AS known_state, route.id AS route_id,
+           agreement.id AS agreement_id, agreement.xmin::text AS agreement_version,
+           agreement.on_unexpected_first,
+           agreement.timeout + agreement.retries * agreement.retry_interval AS retry_horizon,
+           CASE WHEN %(rate)s::int > 0 THEN (
+               SELECT received_at FROM msh_inboundmessage
+               WHERE link_id = link.id AND epoch = link.epoch
+                 AND sequence_number = link.last_number - %(rate)s::int + 1) END AS rate_reached_at,
+           clock_timestamp() AS now
+    FROM msh_inboundlink link
+    LEFT JOIN msh_inboundmessage known
+           ON known.link_id = link.id AND known.message_id = %(message_id)s
+    LEFT JOIN partners_agreement agreement
+           ON agreement.partner_id = link.partner_id AND agreement.tpa_id = %(tpa_id)s
+          AND agreement.dialect = 'trp'
+          AND agreement.their_party = %(their_party)s
+          AND agreement.their_party_context IN ('', %(their_party_context)s)
+          AND agreement.our_party = %(our_party)s
+          AND agreement.our_party_context IN ('', %(our_party_context)s)
+    LEFT JOIN LATERAL (
+        SELECT id FROM partners_route
+        WHERE to_party = agreement.our_party
+          AND to_party_context IN ('', agreement.our_party_context)
+        ORDER BY to_party_context DESC LIMIT 1) route ON true
+    WHERE link.partner_id = %(partner_id)s
+    """,
+    InboundRow,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +110,7 @@ class Pair:
 
 
 def lock_pair(partner: Partner, message: ReceivedMessage) -> Pair:
-    lock, load = message_sql.LOCK_LINK(partner_id=partner.pk), load_pair(partner, message)
+    lock, load = LOCK_LINK(partner_id=partner.pk), load_pair(partner, message)
     while True:
         locked, rows = run(lock, load)
         if locked and rows:
@@ -61,7 +126,7 @@ def inbound_link(partner_id: int) -> int:
 
 def load_pair(partner: Partner, message: ReceivedMessage) -> Call[InboundRow]:
     header = message.header
-    return message_sql.LOAD(
+    return LOAD(
         partner_id=partner.pk,
         rate=partner.rate_limit,
         message_id=header.message_id,
@@ -100,3 +165,42 @@ def _known(row: InboundRow, message: ReceivedMessage) -> Known:
     if not are_of_copies(bytes(row.known_digest), message.content_digest):
         return Known.OTHER
     return Known.WITHHELD if row.known_state in UNACKNOWLEDGED else Known.SAME
+
+
+# --- its last number ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LastNumber:
+    """The columns of a link that a message with a number changes. `ended_run`: the last number of a
+    run that the partner has ended by beginning again at 1, otherwise 0."""
+
+    link_id: int
+    last_number: int | None
+    epoch: int
+    ended_run: int
+    reset_allowed: bool
+    message_id: str
+
+
+SET_LAST_NUMBER = """
+    UPDATE msh_inboundlink
+    SET last_number = %(last_number)s, epoch = %(epoch)s,
+        highest_number = GREATEST(highest_number, %(ended_run)s),
+        reset_allowed = %(reset_allowed)s, last_message_id = %(message_id)s
+    WHERE id = %(link_id)s
+"""
+WRITE_LAST_NUMBER = Write(SET_LAST_NUMBER, order=Order.LINK)
+
+
+def last_number(
+    link_id: int, before: ReceivingLink, after: ReceivingLink, message_id: str
+) -> LastNumber:
+    return LastNumber(
+        link_id,
+        after.last_number,
+        after.epoch,
+        receiver.ended_run(before, after),
+        after.reset_allowed,
+        message_id,
+    )

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.test import RequestFactory
 from pytest_django.fixtures import Settings
 
-from msh.endpoint import Endpoint
+from msh.endpoint import view
 from msh.models import InboundMessage
 from partners.models import Credential, CredentialKind, Partner, digest_of
 from tests.endpoint.conftest import MESSAGE_LIMIT
@@ -240,7 +240,7 @@ def test_an_error_of_ours_is_an_empty_500(
     request = RequestFactory().post(
         "/ebxml/", b"x", content_type="text/plain", headers={"Authorization": "Bearer token"}
     )
-    response = Endpoint.as_view()(request)
+    response = view.take_post(request.environ)
     assert (response.status_code, response.content) == (500, b"")
     assert response["X-MSH-Error"] == "internal error, nothing was stored"
     assert "TypeError" in caplog.text

@@ -11,7 +11,7 @@ from rest_framework.test import APIRequestFactory
 from msh.allowance import guesses
 from msh.api.framework import access
 from msh.api.framework.access import TokenAuthentication
-from msh.endpoint.authentication import PartnerAuthentication
+from msh.endpoint.view import NotTaken, Request
 from msh.models import ApiToken
 from msh.store.cache import Cache
 from msh.store.receiving import senders
@@ -52,7 +52,7 @@ def post(path: str, secret: str) -> Any:
 
 def test_a_partner_is_served(partner: Partner) -> None:
     request = post("/ebxml/", "a secret")
-    assert PartnerAuthentication().authenticate(request) == (partner, None)
+    assert Request(request.environ).find_sender() == partner
     senders._cached.clear()
     admitted = admission.find(request.environ)
     assert admitted is not None
@@ -60,13 +60,14 @@ def test_a_partner_is_served(partner: Partner) -> None:
 
 
 def test_a_guess_is_not_looked_at(partner: Partner, django_assert_num_queries: Any) -> None:
-    with pytest.raises(exceptions.Throttled):
-        PartnerAuthentication().authenticate(post("/ebxml/", "a guess"))
+    with pytest.raises(NotTaken, match="too many failed authentications") as refused:
+        Request(post("/ebxml/", "a guess").environ).find_sender()
+    assert refused.value.status == 429
     with django_assert_num_queries(0):
         for number in range(10):
             request = post("/ebxml/", f"another {number}")
-            with pytest.raises(exceptions.Throttled):
-                PartnerAuthentication().authenticate(request)
+            with pytest.raises(NotTaken):
+                Request(request.environ).find_sender()
             assert admission.find(request.environ) is None
 
 

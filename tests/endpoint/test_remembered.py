@@ -1,12 +1,14 @@
 """From its second message on a partner is remembered. It is allowed nothing that was refused."""
 
+from typing import Any
+
 import pytest
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.test import RequestFactory
 
-from msh.endpoint import Endpoint, EndpointApplication
+from msh.endpoint import EndpointApplication, view
 from msh.flows.sending import submit
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import OwnIdentity, Partner
@@ -39,13 +41,13 @@ def status_from(address: str, peer: Peer, draft: Draft) -> int:
 
 def test_only_what_is_usual_passes_no_view(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status_from("127.0.0.1", peer, normal(sequence_number=3)) == 204
-    seen, dispatch = [], Endpoint.dispatch
+    seen, take_post = [], view.take_post
 
-    def count(self: Endpoint, request: HttpRequest) -> HttpResponse:
-        seen.append(request)
-        return dispatch(self, request)
+    def count(environ: Any) -> HttpResponse:
+        seen.append(environ)
+        return take_post(environ)
 
-    monkeypatch.setattr(Endpoint, "dispatch", count)
+    monkeypatch.setattr(view, "take_post", count)
 
     assert status_from("127.0.0.1", peer, normal(sequence_number=4)) == 204
     assert not seen

@@ -8,12 +8,11 @@ send them.
 import ipaddress
 import logging
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
-from partners.models.networks import Network, networks_of
+from partners.models.networks import Network, is_in, networks_of
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
@@ -79,18 +78,7 @@ def too_wide() -> list[Network]:
 
 
 def _is_trusted(address: str) -> bool:
-    networks = settings.MSH_TRUSTED_PROXIES
-    return bool(networks) and _is_in(address, networks)
-
-
-@lru_cache(maxsize=4096)
-def _is_in(address: str, networks: str) -> bool:
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return any(ip in network for network in networks_of(networks))
+    return is_in(address, networks_of(settings.MSH_TRUSTED_PROXIES))
 
 
 def _address(text: str) -> str | None:

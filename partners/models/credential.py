@@ -1,8 +1,8 @@
 """How a partner shows us who it is."""
 
-import binascii
 import secrets
 from base64 import b64decode
+from contextlib import suppress
 from hashlib import sha256
 
 from django.db import models
@@ -34,16 +34,10 @@ def presented(authorization: str) -> tuple[CredentialKind, str] | None:
         case "bearer":
             return CredentialKind.BEARER, digest_of(value)
         case "basic":
-            secret = _from_base64(value)
-            return (CredentialKind.BASIC, digest_of(secret)) if secret else None
+            with suppress(ValueError):  # no Base64, or no UTF-8
+                if secret := b64decode(value, validate=True).decode():
+                    return CredentialKind.BASIC, digest_of(secret)
     return None
-
-
-def _from_base64(value: str) -> str | None:
-    try:
-        return b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return None
 
 
 class Credential(models.Model):

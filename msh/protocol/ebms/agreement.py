@@ -106,12 +106,8 @@ def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]
     )
 
 
-def breaches(message: Message, agreed: Agreed) -> tuple[Defect, ...]:
-    """Return the breaches of the agreement by a business message (EB-031, EB-043)."""
-    return tuple(_breaches(message, agreed))
-
-
-def _breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
+def breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
+    """Yield the breaches of the agreement by a business message (EB-031, EB-043)."""
     header = message.header
     yield from _role("From", header.from_party, agreed.their_role)
     yield from _role("To", header.to_party, agreed.our_role)

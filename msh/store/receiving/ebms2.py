@@ -192,7 +192,8 @@ def _lock(
             conversation_sql.LOAD(agreement_id=found.agreement_id, conversation_id=conversation_id)
         )
     while True:
-        links, rows, *conversations = run(*load)
+        read: Sequence[list[Any]] = run(*load)
+        links, rows, *conversations = read
         if links and rows:
             break
         # The first message of this partner: create the link, then lock it.

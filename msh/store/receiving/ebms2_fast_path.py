@@ -5,6 +5,7 @@ A cached row counts only together with a statement that finds it unchanged.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -130,7 +131,8 @@ def _read(partner: Partner, message: Message) -> tuple[_Row, _Agreement] | None:
         about = {"cpa_id": header.cpa_id, "conversation_id": header.conversation_id}
         load.append(conversation_sql.READ(partner_id=partner.pk, **about))
     at = time.monotonic()
-    rows, *conversations = run(*load)
+    read: Sequence[list[Any]] = run(*load)
+    rows, *conversations = read
     # The cached partner is outdated: its credential may have been removed since.
     if not rows or rows[0].as_read != partner.as_read or not partner.in_use:
         return None

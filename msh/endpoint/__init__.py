@@ -13,9 +13,8 @@ from django.db import connection
 from django.http import HttpResponse
 
 from msh import memory, proxies, trace_hook
-from msh.flows.receiving.answer import TAKEN, Answer
 from msh.flows.receiving.dialects import receiver_of
-from msh.flows.receiving.incoming import Incoming
+from msh.flows.receiving.incoming import TAKEN, Answer, Incoming
 from msh.protocol.errors import RefusedTooOften, UnreadableTermsError
 from msh.store import plans
 from msh.store.receiving.senders import cached_sender

@@ -17,9 +17,8 @@ from django.http import HttpResponse, QueryDict
 
 from msh import memory
 from msh.allowance import guesses
-from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.dialects import receiver_of
-from msh.flows.receiving.incoming import Incoming
+from msh.flows.receiving.incoming import Answer, Incoming
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.store.receiving.refusals import note_refused

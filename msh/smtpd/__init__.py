@@ -26,11 +26,10 @@ from django.db.models import Q
 from msh import processes, stopping, wire
 from msh.allowance import Limited, guesses
 from msh.certificates import ServerCertificate
-from msh.flows.receiving.answer import TAKEN as TAKEN_STATUS
-from msh.flows.receiving.answer import Answer
 from msh.flows.receiving.bounces import note_automatic_reply, take_report
 from msh.flows.receiving.dialects import receiver_of
-from msh.flows.receiving.incoming import Incoming
+from msh.flows.receiving.incoming import TAKEN as TAKEN_STATUS
+from msh.flows.receiving.incoming import Answer, Incoming
 from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans

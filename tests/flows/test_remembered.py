@@ -10,8 +10,7 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 
 from msh import wire
-from msh.flows.receiving.answer import Answer
-from msh.flows.receiving.incoming import Incoming
+from msh.flows.receiving.incoming import Answer, Incoming
 from msh.flows.receiving.receive import receive, receive_fast_path
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundLink, InboundMessage, Signal

@@ -8,8 +8,7 @@ from msh.wire.dialect import EBMS2, TRP, dialect_of
 from partners.models import Partner
 
 from . import ebms2
-from .answer import Answer
-from .incoming import Incoming
+from .incoming import Answer, Incoming
 from .receive import receive, receive_fast_path
 
 

@@ -31,8 +31,7 @@ from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
 
-from .answer import TAKEN, Answer
-from .incoming import Incoming
+from .incoming import TAKEN, Answer, Incoming
 
 _lines = Limited(logging.getLogger(__name__))
 

@@ -1,10 +1,11 @@
-"""The input of a partner, parsed at most once, whichever functions handle it."""
+"""The input of a partner, parsed at most once, whichever functions handle it, and the answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from msh.protocol.errors import ProtocolError
+from msh.wire.dialect import Entity
 
 Read = TypeVar("Read")
 
@@ -29,3 +30,17 @@ class Incoming:
             raise self._read
         read: Read = self._read
         return read
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status, one line that says why, if there is something to say, and what the dialect puts
+    into the body. `wait`: the request may be sent again after so many seconds."""
+
+    status: int
+    reason: str = ""
+    entity: Entity | None = None
+    wait: int | None = None
+
+
+TAKEN = 204

@@ -37,8 +37,7 @@ from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
-from .answer import TAKEN, Answer
-from .incoming import Incoming
+from .incoming import TAKEN, Answer, Incoming
 
 __all__ = ["Answer", "receive", "receive_fast_path"]
 

@@ -13,8 +13,7 @@ from django.db import connection
 from django.db.models import Model
 
 from msh.flows.receiving import ebms2 as receiving
-from msh.flows.receiving.answer import Answer
-from msh.flows.receiving.incoming import Incoming
+from msh.flows.receiving.incoming import Answer, Incoming
 from msh.models import History, InboundConversation, InboundLink, InboundMessage, Signal
 from msh.store.engine import Call
 from msh.store.receiving import ebms2_fast_path

@@ -10,13 +10,14 @@ from django.db import transaction
 from msh.flows.errors import NotPossible
 from msh.flows.operations.change_conversation import skip_missing, start_order_in
 from msh.flows.operations.watch import call_for_holes
-from msh.flows.receiving.ebms2 import receive
+from msh.flows.receiving.ebms2 import receive, receive_fast_path
 from msh.flows.receiving.incoming import Incoming
 from msh.models import InboundConversation, InboundMessage, Incident
 from msh.store.operations.operator_actions import open_links
 from msh.store.operations.retention import Retention, remove
 from msh.store.operations.retention_sql import kinds
-from partners.models import Agreement, Partner
+from msh.store.receiving.senders import find_sender
+from partners.models import Agreement, Partner, digest_of
 from tests.endpoint.ebms2 import agree
 from tests.peer.ebms2 import message, message_order
 
@@ -30,11 +31,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def new_agreement() -> Agreement:
     name = f"partner-{Partner.objects.count()}"
     partner = Partner.objects.create(name=name, uri=f"http://{name}.example/ebms/")
+    partner.credentials.create(sha256=digest_of(name))
     open_links(partner)
     return agree(partner, tpa_id=name, their_party="222222222", our_party=name, ordered=True)
 
 
-def arrival(agreement: Agreement, number: int, conversation: str = "talk") -> Act:
+def arrival(
+    agreement: Agreement, number: int, conversation: str = "talk", *, at_once: bool = False
+) -> Act:
     out = message(
         message_id=f"{agreement.tpa_id}-{conversation}-{number}",
         to_party=agreement.our_party,
@@ -42,7 +46,12 @@ def arrival(agreement: Agreement, number: int, conversation: str = "talk") -> Ac
         cpa_id=agreement.tpa_id,
         extra=message_order(number, "Continue" if number else "Reset"),
     )
-    return partial(receive, agreement.partner, Incoming(out.content_type, out.body))
+    incoming = Incoming(out.content_type, out.body)
+    if not at_once:
+        return partial(receive, agreement.partner, incoming)
+    partner = find_sender(f"Bearer {agreement.partner}")
+    assert partner is not None
+    return partial(receive_fast_path, partner, incoming)
 
 
 def with_holes(*conversations: str) -> Agreement:
@@ -113,14 +122,15 @@ def skip_if_possible(agreement: Agreement) -> None:
 
 
 @pytest.mark.requirement("EB-102")
-def test_message_crosses_the_removal_of_its_conversation() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_message_crosses_the_removal_of_its_conversation(at_once: bool) -> None:
     def prepare() -> tuple[Act, Act]:
         agreement = new_agreement()
         arrival(agreement, 0)()
         InboundMessage.objects.filter(agreement=agreement).update(ordered_in=None)
         Agreement.objects.update(persist_duration=1)
         InboundConversation.objects.update(last_at="2020-01-01T00:00Z")
-        return arrival(agreement, 1), remove_conversations
+        return arrival(agreement, 1, at_once=at_once), remove_conversations
 
     assert cross_everywhere(prepare) > 1
     assert cross_everywhere(lambda: prepare()[::-1]) > 1

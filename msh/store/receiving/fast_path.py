@@ -104,7 +104,7 @@ def _accept(
         return None
     values = {
         **message_columns(message),
-        **vars(last_number(link.id, link.receiving, after, header.message_id)),
+        **last_number(link.id, link.receiving, after, header.message_id),
         "version": link.version,
         "agreement_id": agreement.id,
         "agreement_version": agreement.version,

@@ -142,7 +142,7 @@ def _write(
     calls = [call for effect in effects for call in _calls_of(pair, effect, message)]
     if after != pair.receiving:
         number = last_number(pair.link_id, pair.receiving, after, message.header.message_id)
-        calls.append(WRITE_LAST_NUMBER.of(number))
+        calls.append(WRITE_LAST_NUMBER(**number))
     run(*calls)
 
 

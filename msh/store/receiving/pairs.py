@@ -169,20 +169,6 @@ def _known(row: InboundRow, message: ReceivedMessage) -> Known:
 
 # --- its last number ------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class LastNumber:
-    """The columns of a link that a message with a number changes. `ended_run`: the last number of a
-    run that the partner has ended by beginning again at 1, otherwise 0."""
-
-    link_id: int
-    last_number: int | None
-    epoch: int
-    ended_run: int
-    reset_allowed: bool
-    message_id: str
-
-
 SET_LAST_NUMBER = """
     UPDATE msh_inboundlink
     SET last_number = %(last_number)s, epoch = %(epoch)s,
@@ -195,12 +181,13 @@ WRITE_LAST_NUMBER = Write(SET_LAST_NUMBER, order=Order.LINK)
 
 def last_number(
     link_id: int, before: ReceivingLink, after: ReceivingLink, message_id: str
-) -> LastNumber:
-    return LastNumber(
-        link_id,
-        after.last_number,
-        after.epoch,
-        receiver.ended_run(before, after),
-        after.reset_allowed,
-        message_id,
-    )
+) -> dict[str, object]:
+    """Return the values of SET_LAST_NUMBER."""
+    return {
+        "link_id": link_id,
+        "last_number": after.last_number,
+        "epoch": after.epoch,
+        "ended_run": receiver.ended_run(before, after),
+        "reset_allowed": after.reset_allowed,
+        "message_id": message_id,
+    }

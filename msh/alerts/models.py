@@ -208,7 +208,7 @@ class AlertRecipient(models.Model):
         self.key_secret = secrecy.encrypt(key) if key else ""
 
     def url(self) -> str:
-        """Raises SecretUnreadableError, as `key` does."""
+        """Return the secret address. Raises SecretUnreadableError, as `key` does."""
         default = PAGERDUTY_URL if self.channel == Channel.PAGERDUTY else ""
         return secrecy.decrypt(self.url_secret) if self.url_secret else default
 

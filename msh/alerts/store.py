@@ -201,39 +201,40 @@ _UNDER_WAY = [LaneState.WAITING, LaneState.TRANSIENT]
 
 
 def take_subjects(quiet: Collection[int]) -> list[Subject]:
-    """What is to be announced now, or called about again, in the caller's transaction. Not what is
-    about partners in a maintenance window (`quiet`)."""
+    """Return what is to be announced now, or called about again, in the caller's transaction;
+    nothing that is about partners in a maintenance window (`quiet`)."""
     run(_FORGET_RESOLVED())
     fresh, again = run(_ANNOUNCE(quiet=list(quiet)), _DUE_AGAIN(quiet=list(quiet)))
     return [*fresh, *again]
 
 
 def late_messages(quiet: Collection[int]) -> list[Subject]:
-    """Messages that are late and of which nobody was warned."""
+    """Return the messages that are late and of which nobody was warned."""
     which = {"kind": EARLY_WARNING, "states": _UNDER_WAY, "doubted": AttemptOutcome.DOUBTED}
     (found,) = run(_LATE(quiet=list(quiet), **which))
     return found
 
 
 def keep_notices(notices: Iterable[OperatorNotice]) -> None:
-    """Each once for its cause and recipient."""
+    """Store these notices, each once for its cause and recipient."""
     OperatorNotice.objects.bulk_create(notices, batch_size=1000, ignore_conflicts=True)
 
 
 def set_turns(turns: Sequence[tuple[int, timedelta | None]]) -> None:
-    """These incidents have had one more, and the next comes after that; None: there is none."""
+    """Record that these incidents have had one more turn, and when the next one comes; None: there
+    is none."""
     if turns:
         run(_SET_TURNS(keys=[key for key, _ in turns], waits=[wait for _, wait in turns]))
 
 
 def notice_ends() -> list[End]:
-    """Who is told from now on that something is over."""
+    """Return whom to notify from now on that something is over."""
     (made,) = run(_OVER())
     return made
 
 
 def hold_back(keys: Collection[int], until: datetime) -> None:
-    """For the digest that is sent when the quiet hours end."""
+    """Keep them for the digest that is sent when the quiet hours end."""
     OperatorNotice.objects.filter(pk__in=keys).update(held=True, due=until)
 
 
@@ -249,7 +250,7 @@ def drop_unreachable() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """For whom something is due; `to` is empty for those whom the settings name."""
+    """The recipient for whom something is due; `to` is empty for those whom the settings name."""
 
     channel: str
     to: str = ""
@@ -263,8 +264,8 @@ def due_recipients() -> list[Due]:
 def claim_notices(
     whose: Due, limit: int, lease: timedelta, quiet: Collection[int] = ()
 ) -> list[OperatorNotice]:
-    """Notices that are due, the oldest first, in the caller's transaction. What is not ended within
-    `lease` is due again. Of `quiet` partners only that something is over."""
+    """Claim the notices that are due, the oldest first, in the caller's transaction. What is not
+    ended within `lease` is due again. About `quiet` partners only that something is over is due."""
     due = OperatorNotice.objects.filter(
         channel=whose.channel, to=whose.to, sent_at=None, given_up=False, due__lte=Now()
     ).filter(~Q(partner__in=quiet) | Q(is_end=True))
@@ -276,7 +277,7 @@ def claim_notices(
 
 
 def put_back(notices: Sequence[OperatorNotice]) -> None:
-    """They were claimed and not tried: they are due at once."""
+    """Make them due at once: they were claimed and not tried."""
     keys = [notice.pk for notice in notices]
     OperatorNotice.objects.filter(pk__in=keys).update(due=Now(), tries=F("tries") - 1)
 
@@ -289,7 +290,8 @@ def mark_sent(notices: Sequence[OperatorNotice]) -> None:
 def mark_failed(
     notice: OperatorNotice, why: str, wait: timedelta, held_until: datetime | None, *, give_up: bool
 ) -> None:
-    """It is tried again after `wait`, or with what was held back when the quiet hours end."""
+    """Record that it failed. It is tried again after `wait`, or with what was held back when the
+    quiet hours end."""
     values = {"error": why, "due": held_until or Now() + wait, "given_up": give_up}
     values["held"] = notice.held or held_until is not None
     values["wants_end"] = notice.wants_end and not give_up
@@ -297,6 +299,6 @@ def mark_failed(
 
 
 def drop(notices: Sequence[OperatorNotice], why: str) -> None:
-    """They are not sent any more."""
+    """Give them up: they are not sent any more."""
     keys = [notice.pk for notice in notices]
     OperatorNotice.objects.filter(pk__in=keys).update(given_up=True, wants_end=False, error=why)

@@ -65,7 +65,7 @@ class KeyRule(models.Model):
 
 class BusinessKeyQuerySet(models.QuerySet["BusinessKey"]):
     def messages(self, value: str, direction: str) -> list[int]:
-        """Row ids of the newest messages with this value. As a list: see `MessageQuerySet`."""
+        """Return row ids of the newest messages with this value. A list: see `MessageQuerySet`."""
         found = self.filter(value=value, rule__enabled=True, **{f"{direction}__isnull": False})
         newest = found.order_by("-id").values_list(direction, flat=True)[:FOUND_LIMIT]
         return sorted(set(newest))

@@ -146,7 +146,8 @@ class Indexing:
         return _SIDES[self.row.direction]
 
     def newer(self, limit: int) -> list[Unindexed]:
-        """The next messages that were not seen. Ids that are missing between them become gaps."""
+        """Return the next messages that were not seen. Ids that are missing between them become
+        gaps."""
         (found,) = run(self._side.newer(after=self.row.seen, limit=limit))
         if found:
             ((horizon,),) = run(_HORIZON())  # later than what was read
@@ -155,7 +156,7 @@ class Indexing:
         return found
 
     def settled(self, limit: int) -> list[Unindexed]:
-        """Messages in gaps in which no more can appear."""
+        """Return messages in gaps in which no more can appear."""
         found: list[Unindexed] = []
         if self.row.gaps:
             ((horizon,),) = run(_HORIZON())
@@ -168,7 +169,7 @@ class Indexing:
     def _settle(
         self, gap: Gap, horizon: _Horizon, limit: int, found: list[Unindexed]
     ) -> Iterable[Gap]:
-        """What remains of it."""
+        """Return what remains of it."""
         first, last, transaction, at = gap
         left = limit - len(found)
         # One that has not begun yet was of the database that this one was restored from.
@@ -180,7 +181,7 @@ class Indexing:
         return [(rows[-1].id + 1, last, transaction, at)] if len(rows) == left else []
 
     def older(self, rule: KeyRule, limit: int) -> list[Unindexed]:
-        """Messages that were stored before the rule, newest first."""
+        """Return messages that were stored before the rule, newest first."""
         name = f"{self.row.direction}_before"
         enabled = KeyRule.objects.filter(pk=rule.pk, enabled=True)  # as it is under our lock
         before = enabled.values_list(name, flat=True).first()
@@ -194,7 +195,7 @@ class Indexing:
         return run(self._side.documents(keys=list(keys)))[0]
 
     def keep(self, found: Sequence[tuple[int, int, str]]) -> None:
-        """Values by (id of the rule, id of the message, value), and how far this is."""
+        """Store values by (id of the rule, id of the message, value), and how far this is."""
         if found:
             rules, keys, values = map(list, zip(*found, strict=True))
             run_all([self._side.insert(rules=rules, keys=keys, values=values)])
@@ -202,7 +203,8 @@ class Indexing:
 
 
 def lock_progress(direction: str) -> Indexing | None:
-    """None if another worker has it. The first time it begins behind what is stored."""
+    """Lock the progress; None if another worker has it. The first time it begins behind what is
+    stored."""
     if not KeyProgress.objects.filter(pk=direction).exists():
         (highest,), (horizon,) = run(_SIDES[direction].highest(), _HORIZON())
         gap = (max(0, highest.id - FIRST_GAP) + 1, highest.id, horizon.next, horizon.now)
@@ -214,8 +216,9 @@ def lock_progress(direction: str) -> Indexing | None:
 
 
 def forget_progress() -> None:
-    """If no rule is enabled, or has begun, what comes from now on is indexed as what was stored
-    before. In the caller's transaction; what another worker has stays."""
+    """Forget how far the job is: if no rule is enabled, or has begun, what comes from now on is
+    indexed as what was stored before. In the caller's transaction; what another worker has stays.
+    """
     rows = KeyProgress.objects.select_for_update(skip_locked=True)
     held = [row.pk for row in rows]
     begun = Q(inbound_before__isnull=False) | Q(outbound_before__isnull=False)
@@ -224,8 +227,8 @@ def forget_progress() -> None:
 
 
 def remove_keys(rules: Iterable[KeyRule], limit: int) -> int:
-    """Values of rules that are off; how many. Their rules begin anew when they are on again. In the
-    caller's transaction: one that is on again meanwhile stays as it is."""
+    """Remove values of rules that are off, and return how many. Their rules begin anew when they
+    are on again. In the caller's transaction: one that is on again meanwhile stays as it is."""
     off = KeyRule.objects.filter(pk__in=[rule.pk for rule in rules], enabled=False)
     keys = [rule.pk for rule in off.select_for_update(no_key=True)]
     (removed,) = run(_REMOVE(rules=keys, limit=limit))

@@ -46,13 +46,13 @@ _EVENTS = {
 
 
 def unended_prunes() -> ActRequestQuerySet:
-    """Confirmed requests to prune that are due or under way, or whose worker has died."""
+    """Return confirmed requests to prune that are due or under way, or whose worker has died."""
     confirmed = ActRequest.objects.filter(state=RequestState.CONFIRMED, verb="prune")
     return confirmed.filter(ended_at=None).order_by("pk")
 
 
 def claim_prune(row: ActRequest) -> bool:
-    """False if another worker has begun it."""
+    """Claim it. Return False if another worker has begun it."""
     return bool(unended_prunes().filter(pk=row.pk, started_at=None).update(started_at=Now()))
 
 
@@ -70,8 +70,8 @@ def end_prune(row: ActRequest, outcome: str) -> None:
 
 
 def call_out(row: ActRequest, why: str, at: datetime | None = None) -> None:
-    """Of an act that goes ahead alone: a row, an incident, and its place in the history, in the
-    transaction of the act. An incident belongs to a partner: one of no partner to the first."""
+    """Write, of an act that goes ahead alone, a row, an incident, and its place in the history, in
+    the transaction of the act. An incident belongs to a partner: one of no partner to the first."""
     row.state, row.decided_by = RequestState.CONFIRMED, row.asked_by
     row.until = row.decided_at = at or read_clock()
     row.words, row.outcome = why, "Done alone."
@@ -87,7 +87,7 @@ def call_out(row: ActRequest, why: str, at: datetime | None = None) -> None:
 
 
 def _record(row: ActRequest, event: str, detail: str, actor: Actor) -> None:
-    """Nothing for an act of no partner: its row is its record."""
+    """Write the history, and nothing for an act of no partner: its row is its record."""
     if row.partner_id is None:
         return
     history.record(

@@ -44,7 +44,7 @@ class _CodeForm(forms.Form):
 @never_cache
 @sensitive_post_parameters("code")
 def ask(request: HttpRequest) -> HttpResponse:
-    """After the password."""
+    """Ask for a code, after the password."""
     user = request.user
     if not isinstance(user, User) or not user.is_authenticated or not second_factor.has(user):
         return HttpResponseRedirect(_next(request))
@@ -62,8 +62,8 @@ def ask(request: HttpRequest) -> HttpResponse:
 
 
 def _check(request: HttpRequest, user: User, form: _CodeForm) -> str | HttpResponse:
-    """What the code is of; empty, with an error of the form, if it is wrong. The answer that ends
-    it, if no more codes are accepted."""
+    """Return what the code is of; empty, with an error of the form, if it is wrong. If no more
+    codes are accepted, return the answer that ends it."""
     if locked := _locked(request, user):
         return locked
     try:
@@ -79,7 +79,7 @@ def _check(request: HttpRequest, user: User, form: _CodeForm) -> str | HttpRespo
 
 
 def _locked(request: HttpRequest, user: User) -> HttpResponse | None:
-    """As after too many wrong passwords, of which wrong codes are a kind."""
+    """Return the same answer as after too many wrong passwords, of which wrong codes are a kind."""
     credentials = {"username": user.get_username()}
     allowed = AxesProxyHandler.is_allowed(request, credentials)
     return None if allowed else error_pages.locked_out(request, credentials=credentials)
@@ -125,7 +125,7 @@ def _warn_of_last_codes(request: HttpRequest, user: User) -> None:
 @never_cache
 @sensitive_post_parameters("code")
 def set_up(request: HttpRequest) -> HttpResponse:
-    """Of the user himself. Who has one sees that, and may remove it with a code."""
+    """Set up the user's own second factor. Who has one sees that, and may remove it with a code."""
     user = request.user
     if not isinstance(user, User) or not admin.site.has_permission(request):
         return HttpResponseRedirect(reverse("admin:login"))

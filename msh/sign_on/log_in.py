@@ -50,8 +50,8 @@ def log_in(request: HttpRequest, answer: SocialLogin) -> HttpResponse:
 
 
 def refuse(request: HttpRequest, why: str, name: str = "") -> HttpResponse:
-    """A page in words. An entry of the audit log only if it is proven who `name` is: anybody could
-    fill it otherwise."""
+    """Answer with a page in words. An entry of the audit log only if it is proven who `name` is:
+    anybody could fill it otherwise."""
     if name:
         sessions.record(request, name, f"refused by single sign-on: {why}")
     logger.warning("single sign-on refused: %s", why)
@@ -84,8 +84,8 @@ def _admit(answer: SocialLogin, claims: Mapping[str, object], name: str) -> tupl
 
 
 def _new_user(answer: SocialLogin, name: str, groups: list[Group]) -> User | None:
-    """None if he has no role. A user who can log in by a password is not taken over, nor is one
-    that applications act as."""
+    """Return a new user; None if there is no role. A user who can log in by a password is not taken
+    over, nor is one that applications act as."""
     if not groups:
         return None
     if not name:

@@ -33,7 +33,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
         return config
 
     def get_callback_url(self, request: HttpRequest, app: object) -> str:
-        """As it is registered at the provider, whatever host name the request has."""
+        """Return it as it is registered at the provider, whatever host name the request has."""
         address: str = urljoin(settings.MSH_CONSOLE_URL, reverse("sign_on_callback"))
         return address
 
@@ -62,7 +62,7 @@ class Provider(OpenIDConnectProvider):
         return reverse("sign_on_callback")
 
     def get_auth_params_from_request(self, request: HttpRequest, action: object) -> dict[str, str]:
-        """Nothing of the request: its address may come from anybody."""
+        """Return nothing of the request: its address may come from anybody."""
         return {}
 
     def get_scope_from_request(self, request: HttpRequest) -> list[str]:

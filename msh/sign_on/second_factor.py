@@ -50,7 +50,7 @@ class Adapter(DefaultMFAAdapter):
         return secrecy.encrypt(text)
 
     def get_totp_issuer(self) -> str:
-        """What the app calls us."""
+        """Return what the app calls us."""
         return f"MSH {urlsplit(settings.MSH_CONSOLE_URL).hostname}"
 
     def decrypt(self, encrypted_text: str) -> str:
@@ -58,7 +58,7 @@ class Adapter(DefaultMFAAdapter):
 
 
 def must_have(user: User) -> bool:
-    """A superuser has every role."""
+    """Whether the user must have one. A superuser has every role."""
     roles = settings.MSH_SECOND_FACTOR
     if not roles:
         return False
@@ -70,13 +70,13 @@ def has(user: User) -> bool:
 
 
 def device_of(user: User) -> int | None:
-    """What stands for the user's app until it is removed."""
+    """Return what stands for the user's app until it is removed."""
     return store.app_of(user)
 
 
 @transaction.atomic
 def accepts(user: User, code: str) -> str:
-    """What the code is of, in words; empty if it is of nothing. A recovery code is used up.
+    """Return what the code is of, in words; empty if it is of nothing. A recovery code is used up.
     Raises TooManyWrong; the code is not looked at then."""
     rows = store.lock_rows(user)
     apps = [row for row in rows if store.is_app(row)]
@@ -100,7 +100,7 @@ def _taken(row: Any, code: str) -> str:
 
 
 def _count(app: Any, *, wrong: bool) -> None:
-    """Saves the row."""
+    """Count the code, and save the row."""
     if not wrong:
         app.data.pop(_WRONG, None)
     elif known := _wrong(app):
@@ -111,7 +111,7 @@ def _count(app: Any, *, wrong: bool) -> None:
 
 
 def _wrong(row: Any) -> int:
-    """Codes in a row that were wrong, of the last WITHIN seconds."""
+    """Return how many codes in a row were wrong, of the last WITHIN seconds."""
     recent = time.time() < row.data.get(_SINCE, 0) + WITHIN
     return int(row.data.get(_WRONG, 0)) if recent else 0
 
@@ -121,7 +121,7 @@ def new_secret() -> str:
 
 
 def picture(user: User, secret: str) -> str:
-    """An SVG that the app reads."""
+    """Return an SVG that the app reads."""
     adapter = get_adapter()
     svg: str = adapter.build_totp_svg(adapter.build_totp_url(user, secret))
     return svg
@@ -129,7 +129,7 @@ def picture(user: User, secret: str) -> str:
 
 @transaction.atomic
 def activate(user: User, secret: str, code: str) -> list[str]:
-    """The recovery codes; empty if the code is not one of the secret."""
+    """Store the secret, and return recovery codes; none if the code is not one of the secret."""
     counter = _counter_of(secret, code)
     if has(user) or not counter:
         return []
@@ -142,7 +142,7 @@ def activate(user: User, secret: str, code: str) -> list[str]:
 
 
 def _counter_of(secret: str, code: str) -> int:
-    """The half minute, this one or one beside it, whose code it is; else 0."""
+    """Return the half minute, this one or one beside it, whose code it is; else 0."""
     typed = "".join(code.split()).encode()
     this = int(time.time()) // PERIOD
     for counter in (this - 1, this, this + 1):
@@ -152,14 +152,14 @@ def _counter_of(secret: str, code: str) -> int:
 
 
 def _code(secret: str, counter: int) -> str:
-    """As the app computes it (RFC 6238)."""
+    """Return the code as the app computes it (RFC 6238)."""
     digest = hmac.digest(base64.b32decode(secret), struct.pack(">Q", counter), "sha1")
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
     return f"{(number & 0x7FFFFFFF) % 1_000_000:06}"
 
 
 def remove(user: User, keep: str | None = None) -> bool:
-    """Whether there was one. The user's sessions end, but the one with the key `keep`: whoever has
-    them could set up a device of his own."""
+    """Remove it, and return whether there was one. The user's sessions end, but the one with the
+    key `keep`: whoever has them could set up a device of his own."""
     end_sessions_of(user, keep)
     return store.delete_rows(user)

@@ -38,7 +38,7 @@ def lock_rows(user: User) -> list[Any]:
 
 
 def use_recovery_code(row: Any, code: str) -> bool:
-    """Whether it is one that is left. It is used up."""
+    """Use up the code, and return whether it was one that was left."""
     return bool(row.wrap().validate_code(code))
 
 
@@ -47,19 +47,19 @@ def write_use(row: Any) -> None:
 
 
 def insert_rows(user: User, app: dict[str, object], codes: Iterable[str]) -> None:
-    """The row of an app, and that of recovery codes, which are encrypted already."""
+    """Insert the row of an app, and that of recovery codes, which are encrypted already."""
     Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data=app)
     kept = {CODES: list(codes)}
     Authenticator.objects.create(user=user, type=Authenticator.Type.RECOVERY_CODES, data=kept)
 
 
 def delete_rows(user: User) -> bool:
-    """Whether there were any."""
+    """Delete them, and return whether there were any."""
     return bool(Authenticator.objects.filter(user=user).delete()[0])
 
 
 def kept_secrets() -> Iterator[tuple[str, str, int]]:
-    """Name of the user, encrypted secret, and key of the row, of all users."""
+    """Yield name of the user, encrypted secret, and key of the row, of all users."""
     for row in Authenticator.objects.select_related("user").order_by("pk"):
         for token in [row.data[SECRET]] if is_app(row) else row.data[CODES]:
             yield row.user.get_username(), token, row.pk

@@ -12,13 +12,13 @@ _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 
 class NotProven(Exception):
-    """Why the token is refused, as a sentence."""
+    """The text says why the token is refused, as a sentence."""
 
 
 def verified(
     token: str, keys: Mapping[str, object], *, issuer: str, client: str
 ) -> dict[str, object]:
-    """The claims. `keys` is the provider's key set (JWKS). Raises NotProven."""
+    """Return the claims. `keys` is the provider's key set (JWKS). Raises NotProven."""
     try:
         wanted = jwt.get_unverified_header(token).get("kid")
         known = [key for key in jwt.PyJWKSet.from_dict(dict(keys)).keys if key.key_id == wanted]

@@ -16,7 +16,7 @@ sweeps.for_counts.register(collect)
 
 @messages_needed.register
 def until_counted() -> timedelta:
-    """The age up to which messages and their history stay, because the statistics need them.
+    """Return the age up to which messages and their history stay, because the statistics need them.
     Where nobody counts, nothing is kept for it."""
     if not is_counting():
         return timedelta()

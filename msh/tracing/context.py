@@ -25,17 +25,17 @@ def trace_of(message_id: str) -> int:
 
 
 def root_of(message_id: str) -> int:
-    """The span of its submit, under which all others are."""
+    """Return the span of its submit, under which all others are."""
     return _number("submit", message_id, 8)
 
 
 def copy_of(message_id: str, attempt: int) -> int:
-    """The span of an attempt to send it."""
+    """Return the span of an attempt to send it."""
     return _number(f"attempt {attempt}", message_id, 8)
 
 
 def read(traceparent: str) -> Context | None:
-    """None if it is none: then a request has no trace."""
+    """Return the context; None if it is none: then a request has no trace."""
     found = _TRACEPARENT.fullmatch(traceparent.strip())
     if found is None:
         return None
@@ -51,6 +51,6 @@ def write(context: Context) -> str:
 
 
 def _number(what: str, message_id: str, size: int) -> int:
-    """Never 0, which is no id."""
+    """Return a number that is never 0, which is no id."""
     digest = sha256(f"msh {what}\0{message_id}".encode()).digest()
     return int.from_bytes(digest[:size], "big") or 1

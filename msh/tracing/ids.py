@@ -10,7 +10,7 @@ from msh.tracing.context import Context
 
 
 class Ids(RandomIdGenerator):
-    """Random ones, but for the next span of this thread if its ids are set."""
+    """The ids are random, but for the next span of this thread if its ids are set."""
 
     def __init__(self) -> None:
         self.next = threading.local()
@@ -28,7 +28,7 @@ def span_context(context: Context) -> SpanContext:
 
 
 def current_context() -> Context | None:
-    """The span that is open in the application that calls us in its own process."""
+    """Return the span that is open in the application that calls us in its own process."""
     found = trace.get_current_span().get_span_context()
     if not found.is_valid:
         return None

@@ -221,7 +221,7 @@ class Recorder:
         span_id: int | None = None,
         parent: int | None = None,
     ) -> None:
-        """To the trace of a message, under its submit unless it has another parent."""
+        """Add a span to the trace of a message, under its submit unless it has another parent."""
         if not self._is_sampled(message_id):
             return
         above = Context(trace_of(message_id), parent or root_of(message_id))

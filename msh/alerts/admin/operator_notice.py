@@ -53,12 +53,12 @@ class Failing:
 
 @parts.register
 def not_sent(request: HttpRequest, now: datetime) -> Mapping[str, object]:
-    """On the dashboard."""
+    """Return the part of the dashboard about alerts that were not sent."""
     return {"failing": failing() if request.user.has_perm("msh.view_operatornotice") else None}
 
 
 def failing() -> Failing | None:
-    """Alerts that could not be sent; None if there are none."""
+    """Return the alerts that could not be sent; None if there are none."""
     unsent = OperatorNotice.objects.filter(FAILING)
     counts = unsent.order_by("to", "channel").values_list("to", "channel").annotate(n=Count("pk"))
     found = [(to or Channel(channel).label, count) for to, channel, count in counts]
@@ -168,7 +168,7 @@ def notices_about(incident: Incident) -> Table:
 
 
 def _why_none(incident: Incident) -> str:
-    """Why there is no alert about it."""
+    """Say why there is no alert about it."""
     recipients = AlertRecipient.objects.filter(enabled=True).prefetch_related("partners")
     rules = [one.rule for one in recipients]
     if not rules and not targets_of_settings():
@@ -184,7 +184,7 @@ def _why_none(incident: Incident) -> str:
 
 
 def _beside(incident: Incident) -> SafeString | None:
-    """The incident about the same message with whose alert this one was said, as a link."""
+    """Return the incident about the same message with whose alert this one was said, as a link."""
     same = {"partner": incident.partner_id, "direction": incident.direction}
     opened = Incident.objects.filter(**same, message_id=incident.message_id, message_id__gt="")
     kinds = {one.kind: one for one in opened.exclude(pk=incident.pk)}
@@ -200,7 +200,7 @@ def severity_badge(severity: str) -> str:
 
 
 def _whom(notice: OperatorNotice) -> str:
-    """The recipient, or the channel that the settings name; and whether it is the end."""
+    """Return the recipient, or the channel that the settings name, and whether it is the end."""
     channel = str(notice.get_channel_display())
     shown = f"{notice.to} ({channel})" if notice.to else channel
     return f"{shown}: resolved" if notice.is_end else shown

@@ -153,7 +153,7 @@ class RecipientAdmin(AuditedAdmin):
 
     @display(description="Last call")
     def last(self, recipient: AlertRecipient) -> str:
-        """Sent, and what could not be sent since."""
+        """Return what was sent last, and what could not be sent since."""
         calls = OperatorNotice.objects.filter(to=recipient.name, channel=recipient.channel)
         sent = calls.filter(sent_at__isnull=False).order_by("-sent_at").first()
         unsent = calls.filter(sent_at=None).aggregate(

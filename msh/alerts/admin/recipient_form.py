@@ -40,7 +40,7 @@ class DaysWidget(forms.CheckboxSelectMultiple):
 
 
 class DaysField(forms.MultipleChoiceField):
-    """Weekdays, as the text that the model keeps."""
+    """The field gives weekdays as the text that the model keeps."""
 
     def __init__(self, label: str, help_text: str = "", initial: str = "") -> None:
         super().__init__(
@@ -74,7 +74,7 @@ def _clock(label: str, example: str, help_text: str) -> forms.TimeField:
 
 
 def _zones() -> list[tuple[str, str]]:
-    """By region and place, without what is there for old systems."""
+    """Return time zones by region and place, without those that are there for old systems."""
     places = [one for one in available_timezones() if one.partition("/")[0] in _REGIONS]
     return [(name, name) for name in ("UTC", *sorted(places))]
 

@@ -25,7 +25,8 @@ Recipients = Mapping[int, AlertRecipient]
 
 
 def make_notices(channels: Collection[str]) -> None:
-    """In the caller's transaction. `channels`: of those whom the settings name."""
+    """Store the notices that are missing, in the caller's transaction. `channels` are those that
+    the settings name."""
     now = read_clock()
     quiet = quiet_partners(now)
     recipients = {
@@ -96,7 +97,7 @@ def _notice(subject: Subject, channel: str, now: datetime) -> OperatorNotice:
 
 
 def held_again(notice: OperatorNotice, wait: timedelta) -> datetime | None:
-    """Until when the next try is held back, if it would be in quiet hours."""
+    """Return until when the next try is held back, if it would be in quiet hours."""
     if notice.recipient is None:
         return None
     then = read_clock() + wait

@@ -24,7 +24,7 @@ def headline(calls: Sequence[Call], *, digest: bool) -> str:
 
 
 def document_of(call: Call) -> Body:
-    """Of one call, for our own webhook and for mail."""
+    """Return the document of one call, for our own webhook and for mail."""
     return {
         "notice": call.notice,
         "partner": call.partner,
@@ -62,7 +62,8 @@ def _paragraph(document: Body) -> str:
 
 
 def slack(calls: Sequence[Call], *, digest: bool) -> Body:
-    """An incoming webhook: blocks, and a text for notifications and screen readers."""
+    """Return the body for an incoming webhook: blocks, and a text for notifications and screen
+    readers."""
     title = headline(calls, digest=digest)
     blocks: list[Body] = [
         {"type": "header", "text": {"type": "plain_text", "text": _cut(title, _SLACK_HEADER)}}
@@ -97,8 +98,8 @@ def _escaped(text: str) -> str:
 
 
 def teams(calls: Sequence[Call], *, digest: bool) -> Body:
-    """A workflow "when a Teams webhook request is received": one adaptive card, with as many of the
-    calls as Teams takes."""
+    """Return the body for a workflow "when a Teams webhook request is received": one adaptive card,
+    with as many of the calls as Teams takes."""
     shown = min(len(calls), SHOWN)
     while _size(card := _card(calls, shown, digest=digest)) > _TEAMS_CARD and shown > 1:
         shown -= 1
@@ -152,7 +153,8 @@ def _text(text: str) -> Body:
 
 
 def _plain(text: str) -> str:
-    """Without the marks of Markdown, which a TextBlock and a fact render, and cut if too long."""
+    """Return the text without the marks of Markdown, which a TextBlock and a fact render, and cut
+    if too long."""
     cut = text[:_TEAMS_TEXT]
     while _size(_marked(cut)) > _TEAMS_TEXT:
         cut = cut[: len(cut) * 3 // 4]
@@ -164,12 +166,12 @@ def _marked(text: str) -> str:
 
 
 def _size(part: Body | str) -> int:
-    """Bytes, as it is sent."""
+    """Return how many bytes are sent."""
     return len(json.dumps(part))
 
 
 def pagerduty(call: Call, routing_key: str) -> Body:
-    """An event of version 2: a trigger, or with the same dedup_key its resolve."""
+    """Return an event of version 2: a trigger, or with the same dedup_key its resolve."""
     if call.is_end:
         return {"routing_key": routing_key, "event_action": "resolve", "dedup_key": call.key}
     details = {name: value for name, value in document_of(call).items() if value}

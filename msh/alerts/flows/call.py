@@ -45,7 +45,8 @@ class Call:
 
 
 def call_of(notice: OperatorNotice) -> Call:
-    """Of a notice with its partner, the partner's link, and its incident."""
+    """Return the call of a notice that was read with its partner, the partner's link, and its
+    incident."""
     cause = _cause(notice)
     return Call(
         notice=notice.pk,
@@ -66,7 +67,7 @@ def call_of(notice: OperatorNotice) -> Call:
 
 
 def call_for_test(number: int) -> Call:
-    """It says that it is none."""
+    """Return a call that says that it is a test."""
     return Call(
         notice=0,
         msh=settings.MSH_URI,
@@ -89,12 +90,12 @@ def console(path: str = "") -> str:
 
 
 def title_of(notice: OperatorNotice) -> str:
-    """What it is about, in the words of the call."""
+    """Say what it is about, in the words of the call."""
     return _cause(notice).title
 
 
 def _cause(notice: OperatorNotice) -> Cause:
-    """By the last answer, if the cause is what that says."""
+    """Return the cause, by the last answer if that says it."""
     if notice.kind == EARLY_WARNING:
         return CAUSES[EARLY_WARNING]
     reason = Reason(notice.reason)
@@ -120,7 +121,7 @@ def _key(notice: OperatorNotice) -> str:
 
 
 def _state(notice: OperatorNotice) -> str:
-    """Of a call that was held back, or is one of several."""
+    """Return the state for a call that was held back, or is one of several."""
     incident = notice.incident
     if notice.is_end or incident is None:
         return ""

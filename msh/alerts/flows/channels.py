@@ -48,7 +48,8 @@ class NoAddress(Exception):
 
 
 def target_of(recipient: AlertRecipient) -> Target:
-    """Reads who has its role now. Raises SecretUnreadableError, NoAddress."""
+    """Return where its calls go: it reads who has its role now. Raises SecretUnreadableError,
+    NoAddress."""
     if recipient.channel != Channel.EMAIL:
         return Target(recipient.channel, url=recipient.url(), key=recipient.key())
     found = addresses_of(recipient.addresses)
@@ -61,7 +62,7 @@ def target_of(recipient: AlertRecipient) -> Target:
 
 
 def targets_of_settings() -> dict[str, Target]:
-    """By channel: they are called about everything, at once."""
+    """Return those whom the settings name, by channel. They are called about everything at once."""
     targets = {}
     if settings.MSH_OPERATORS_EMAIL:
         addresses = tuple(settings.MSH_OPERATORS_EMAIL)
@@ -76,7 +77,7 @@ def targets_of_settings() -> dict[str, Target]:
 
 
 def send(target: Target, calls: Sequence[Call], *, digest: bool = False) -> str:
-    """Send them as one; what was answered. Raises OSError, WebhookFailed."""
+    """Send them as one, and return what was answered. Raises OSError, WebhookFailed."""
     try:
         if target.channel == Channel.EMAIL:
             return _mail(target, calls, digest=digest)
@@ -86,8 +87,8 @@ def send(target: Target, calls: Sequence[Call], *, digest: bool = False) -> str:
 
 
 def send_test_call(recipient: AlertRecipient) -> str:
-    """What the channel answered. Of PagerDuty the end is sent too, so that nothing stays open
-    there. Raises NotPossible with what went wrong."""
+    """Send a test call, and return what the channel answered. PagerDuty gets its end too, so that
+    nothing stays open there. Raises NotPossible with what went wrong."""
     try:
         target = target_of(recipient)
         call = call_for_test(recipient.pk)
@@ -114,8 +115,8 @@ def _mail(target: Target, calls: Sequence[Call], *, digest: bool) -> str:
 
 
 def _message_id(calls: Sequence[Call]) -> str:
-    """The same when the same calls are tried again. Mail hosts drop a mail whose id they know: one
-    with other calls, and each test call, has another."""
+    """Return a MessageId that is the same when the same calls are tried again. Mail hosts drop a
+    mail whose id they know: one with other calls, and each test call, has another."""
     numbers = " ".join(str(call.notice) for call in calls if call.notice)
     name = sha256(numbers.encode()).hexdigest()[:32] if numbers else uuid4().hex
     return f"<msh-notice-{name}@{settings.MSH_MAIL_DOMAIN}>"

@@ -77,7 +77,7 @@ Outcome = tuple[Sequence[OperatorNotice], Exception | None]
 
 
 def notify_operators() -> int:
-    """Make the notices that are missing, then send those that are due; how many were sent.
+    """Make the notices that are missing, then send those that are due. Return how many were sent.
 
     Only one thread of a worker does it: a second caller returns at once.
     """
@@ -108,7 +108,8 @@ def _claim(whose: Due, by_settings: Mapping[str, Target], quiet: Collection[int]
 
 
 def _target(notices: Sequence[OperatorNotice]) -> Target | None:
-    """Of their recipient. None, and they are tried again later, if it cannot be read."""
+    """Return where the calls of their recipient go. None, and they are tried again later, if it
+    cannot be read."""
     recipient = notices[0].recipient if notices else None
     if recipient is None:
         return None
@@ -163,7 +164,8 @@ def _outcomes(batch: Batch, until: float) -> list[Outcome]:
 
 
 def _one_by_one(batch: Batch) -> Iterable[Outcome]:
-    """Until the network fails, which the others would wait for too, or the time is over."""
+    """Send each by itself until the network fails, which the others would wait for too, or the time
+    is over."""
     until = time.monotonic() + ONE_BY_ONE
     for place, notice in enumerate(batch.notices):
         if place and time.monotonic() > until:

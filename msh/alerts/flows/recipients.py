@@ -51,7 +51,7 @@ def take_recipient(setup: Setup, path: str, document: object) -> None:
 
 
 def _clock(setup: Setup, path: str, read: Mapping[str, Any]) -> dict[str, object]:
-    """Times of the clock; an empty text is none."""
+    """Return times of the clock; an empty text is none."""
     found: dict[str, object] = {}
     for key in _CLOCK:
         if key not in read:
@@ -76,8 +76,8 @@ def _role(setup: Setup, path: str, read: Mapping[str, object]) -> dict[str, obje
 def _secrets(
     setup: Setup, path: str, recipient: AlertRecipient, read: Mapping[str, Any]
 ) -> dict[str, object]:
-    """The fields of the URL and the key, if they change; an empty text removes one. A key is not
-    sent to another host unless it is given again."""
+    """Return the fields of the URL and the key, if they change; an empty text removes one. A key is
+    not sent to another host unless it is given again."""
     wanted, values = AlertRecipient(), dict[str, object]()
     try:
         wanted.post_to(read.get("url", ""))
@@ -106,7 +106,7 @@ def _other(recipient: AlertRecipient, wanted: AlertRecipient, what: str) -> bool
 
 
 def _partners(setup: Setup, path: str, read: Mapping[str, Any]) -> list[Partner] | None:
-    """None: the document does not say."""
+    """Return the partners that the document names; None if it does not say."""
     if "partners" not in read:
         return None
     found = {one.name: one for one in Partner.objects.filter(name__in=_names(read["partners"]))}

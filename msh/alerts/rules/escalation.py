@@ -41,8 +41,8 @@ class Rule:
         return None if gets_through else self.end_held_until(now)
 
     def end_held_until(self, now: datetime) -> datetime | None:
-        """As `held_until`, for a call that an incident has ended: it wakes nobody, however severe
-        the incident was."""
+        """Return the same as `held_until`, for a call that an incident has ended: it wakes nobody,
+        however severe the incident was."""
         return None if self.quiet is None else quiet_until(self.quiet, now)
 
 
@@ -56,8 +56,8 @@ class Turn:
 
 
 def turn(rules: Iterable[Rule], severity: Severity, partner_id: int, made: int) -> Turn:
-    """`made`: how many turns this incident has had, so 0 when it opens. After the last step comes
-    the first again, ROUNDS times in all."""
+    """Return the turn that comes after `made` turns. `made`: how many turns this incident has had,
+    so 0 when it opens. After the last step comes the first again, ROUNDS times in all."""
     steps = _steps(rule for rule in rules if rule.concerns(severity, partner_id))
     if made >= ROUNDS * len(steps):
         return Turn()

@@ -41,8 +41,8 @@ class QuietHours:
 
 
 def quiet_until(hours: QuietHours, now: datetime) -> datetime | None:
-    """When they end, in UTC; None if it is not quiet now. A clock that is set forwards may end
-    them, and an hour that comes twice is quiet twice."""
+    """Return when they end, in UTC; None if it is not quiet now. A clock that is set forwards may
+    end them, and an hour that comes twice is quiet twice."""
     if not hours.contain(now):
         return None
     candidates = sorted(one for one in _candidates(hours, now) if one > now)
@@ -72,6 +72,7 @@ def _candidates(hours: QuietHours, now: datetime) -> Iterator[datetime]:
 
 
 def _instants(day: date, at: time, zone: ZoneInfo) -> Iterator[datetime]:
-    """Two where a clock that is set back shows it twice."""
+    """Return the times at which the clock shows this; two where a clock that is set back shows it
+    twice."""
     for fold in (0, 1):
         yield datetime.combine(day, at.replace(fold=fold), zone).astimezone(UTC)

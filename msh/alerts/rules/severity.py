@@ -53,6 +53,6 @@ def is_said_beside(kind: str, beside: Collection[str]) -> bool:
 
 
 def severity_of(kind: str) -> Severity:
-    """`kind`: an IncidentKind, or EARLY_WARNING. Critical: messages wait until somebody acts, as
-    with a kind that nobody has judged."""
+    """Return the severity of `kind`, an IncidentKind or EARLY_WARNING. Critical means that messages
+    wait until somebody acts, as with a kind that nobody has judged."""
     return _BY_KIND.get(kind, Severity.CRITICAL)

@@ -57,7 +57,7 @@ class KeyRuleAdmin(AuditedAdmin):
         return _WHERE if obj else ()
 
     def save_model(self, request: HttpRequest, obj: KeyRule, form: object, change: bool) -> None:
-        """How far the job is with it stays as the job has written it meanwhile."""
+        """Save the rule. How far the job is with it stays as the job has written it meanwhile."""
         obj.save(update_fields=["enabled"] if change else None)
 
     def has_delete_permission(self, request: HttpRequest, obj: KeyRule | None = None) -> bool:

@@ -17,14 +17,14 @@ def may_see_keys(request: HttpRequest, direction: str) -> bool:
 
 @more_messages.register
 def messages_with_key(request: HttpRequest, direction: str, value: str) -> list[int]:
-    """Row ids of messages of this direction; none for who may not see their payloads."""
+    """Return row ids of messages of this direction; none for who may not see their payloads."""
     may_see = may_see_keys(request, direction)
     return BusinessKey.objects.messages(value, direction) if may_see else []
 
 
 @names_searched.register
 def names_of_keys(request: HttpRequest) -> set[str]:
-    """None for who may not see the payloads of any direction."""
+    """Return the names of keys; none for who may not see the payloads of any direction."""
     may_see = any(may_see_keys(request, direction) for direction in DIRECTIONS)
     rules = KeyRule.objects.filter(enabled=True)
     return set(rules.values_list("name", flat=True)) if may_see else set()
@@ -32,7 +32,7 @@ def names_of_keys(request: HttpRequest) -> set[str]:
 
 @tables_of_message.register
 def keys_of(request: HttpRequest, direction: str, message: int) -> list[Table]:
-    """The table of a message's keys; none without keys, or for who may not see its payloads."""
+    """Return the table of a message's keys; none without keys, or if its payloads are not shown."""
     if not may_see_keys(request, direction):
         return []
     keys = BusinessKey.objects.filter(**{direction: message}, rule__enabled=True)

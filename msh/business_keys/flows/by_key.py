@@ -26,7 +26,7 @@ class Found:
 
 
 def messages_with_key(value: str, *, name: str = "") -> list[Found]:
-    """The newest of each direction first, at most FOUND_LIMIT of each."""
+    """Return the newest of each direction first, at most FOUND_LIMIT of each."""
     keys = BusinessKey.objects.filter(value=value, rule__enabled=True).order_by("-id")
     if name:
         keys = keys.filter(rule__name=name)

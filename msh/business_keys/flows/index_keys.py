@@ -52,7 +52,8 @@ class _Rule:
 
 
 def index_keys() -> int:
-    """How many messages were looked at. Without rules this is one statement."""
+    """Index what is new, and return how many messages were looked at. Without rules this is one
+    statement."""
     rows = list(KeyRule.objects.all())
     if not rows:
         return 0
@@ -87,8 +88,8 @@ def _usable(rows: Iterable[KeyRule]) -> Iterator[_Rule]:
 
 
 def _index(direction: str) -> int:
-    """One batch; how many messages it was. Its rules are those under its lock: what it passes with
-    rules that were read before, a new rule would never see."""
+    """Index one batch, and return how many messages it was. Its rules are those under its lock:
+    what it passes with rules that were read before, a new rule would never see."""
     with transaction.atomic():
         indexing = lock_progress(direction)
         if indexing is None:
@@ -127,7 +128,7 @@ def _values(
 def _values_of(
     message: Unindexed, content: bytes, rules: Sequence[_Rule]
 ) -> Iterator[tuple[int, int, str]]:
-    """None of what cannot be read: no payload stops the job."""
+    """Return its values, and none of what cannot be read: no payload stops the job."""
     try:
         if message.boundary:
             content = wire.part_content(content, message.boundary)

@@ -76,7 +76,7 @@ class ActRequestAdmin(LargeTableAdmin[ActRequest]):
         return rows.select_related("partner")
 
     def offers(self, request: HttpRequest, row: ActRequest, actions: Any = None) -> list[Offer]:
-        """Only what this user may decide; the flow asks again."""
+        """Offer only what this user may decide; the flow asks again."""
         name = request.user.get_username()
         own = name == row.asked_by
         fit = [WITHDRAW] if own else [CONFIRM, REFUSE] if may_confirm(row, name) else []

@@ -51,7 +51,7 @@ class ConfirmedAct:
 
 
 def _ask_partner(values: Values) -> Any:
-    """What it says now: the facts of the request have what it said then."""
+    """Return what it says now: the facts of the request have what it said then."""
     if values["typed"] is not None:
         return link_status.of_typed(values["typed"])
     return resynchronise.ask(_partner(values))
@@ -63,7 +63,7 @@ def _rewind(values: Values, theirs: Any, actor: Actor) -> str:
 
 
 def _resynchronise(values: Values, theirs: Any, actor: Actor) -> str:
-    """If something else would help now than to rewind, nobody has confirmed that."""
+    """Rewind, and nothing else: if something else would help now, nobody has confirmed that."""
     act = resynchronise.RESYNCHRONISE
     resynchronise.rewind(_partner(values), theirs, actor, act=act)
     return "Done: the lost messages are sent again."
@@ -96,7 +96,7 @@ def _message(values: Values) -> OutboundMessage:
 def _declared(
     action: OperatorAction, find: Callable[[Values], Sequence[Any]], **fixed: Any
 ) -> ConfirmedAct:
-    """As the action is declared. `find`: what its flow takes."""
+    """Return the act as the action is declared. `find` finds what its flow takes."""
 
     def do(values: Values, asked: object, actor: Actor) -> str:
         names = [one.name for one in action.parameters]

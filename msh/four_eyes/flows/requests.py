@@ -61,7 +61,7 @@ def row_of(proposal: Proposal, actor: Actor) -> ActRequest:
 
 
 def text_of(row: ActRequest) -> str:
-    """What whoever has asked is told, also that the same was refused before."""
+    """Return what whoever has asked is told, also that the same was refused before."""
     until = f"{localtime(row.until):%Y-%m-%d %H:%M %Z}"
     text = (
         f"Not done yet: a second person must confirm it until {until}"
@@ -75,8 +75,8 @@ def text_of(row: ActRequest) -> str:
 
 
 def confirm(key: int, by: Actor) -> str:
-    """Do exactly what was asked for; what was done, as a sentence. Raises NotPossible, with nothing
-    changed, also if it has changed since."""
+    """Do exactly what was asked for. Return what was done, as a sentence. Raises NotPossible, with
+    nothing changed, also if it has changed since."""
     row = _open(key, by)
     act = ACTS[row.act]
     asked = act.ask(row.parameters)
@@ -99,7 +99,7 @@ def refuse(key: int, by: Actor) -> None:
 
 
 def withdraw(key: int, by: Actor) -> None:
-    """By who has asked."""
+    """Withdraw the request of who has asked."""
     with transaction.atomic():
         row = _locked(key)
         try:

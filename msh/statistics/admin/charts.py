@@ -52,7 +52,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """For screen readers."""
+        """Return the text for screen readers."""
         said = ", ".join(f"{one.name} {one.summary}" for one in self.series)
         return f"{self.title}: {said}; at most {self.top}."
 
@@ -62,7 +62,7 @@ Measured = Sequence[tuple[str, Sequence[float | None]]]
 
 
 def bars(title: str, span: Span, counted: Counted) -> Chart:
-    """For each hour or day a bar of each series, side by side."""
+    """Return for each hour or day a bar of each series, side by side."""
     peak = max((max(values, default=0) for _, values in counted), default=0)
     top = max(peak, 1)
     series = [
@@ -82,7 +82,7 @@ def bars(title: str, span: Span, counted: Counted) -> Chart:
 
 
 def lines(title: str, span: Span, measured: Measured) -> Chart:
-    """Times in seconds; where there is none the line is interrupted."""
+    """Return lines of times in seconds; where there is none the line is interrupted."""
     known = [value for _, values in measured for value in values if value is not None]
     top = max(known, default=1.0)
     series = [
@@ -95,8 +95,8 @@ def lines(title: str, span: Span, measured: Measured) -> Chart:
 def rates(
     title: str, counted: Mapping[str, Sequence[int]], minutes: int, ticks: Sequence[tuple[int, str]]
 ) -> Chart:
-    """Lines of what happens in a minute. Each value counts a period of `minutes`, as many for each
-    series. `ticks`: (index of the value that begins there, text)."""
+    """Return lines of what happens in a minute. Each value counts a period of `minutes`, as many
+    for each series. `ticks`: (index of the value that begins there, text)."""
     by_minute = [[count / minutes for count in counts] for counts in counted.values()]
     top = max((rate for line in by_minute for rate in line), default=0)
     top = max(top, 1)
@@ -113,7 +113,7 @@ def rates(
 
 
 def of_time(span: Span, found: dict[datetime, Figures]) -> list[Figures]:
-    """For each hour or day, also those in which nothing happened."""
+    """Return a value for each hour or day, also those in which nothing happened."""
     return [found.get(begin.astimezone(UTC), Figures()) for begin in slots(span)]
 
 

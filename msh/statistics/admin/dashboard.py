@@ -21,7 +21,7 @@ def charts_of_a_day(request: HttpRequest, now: datetime) -> Mapping[str, object]
 
 
 def _charts(now: datetime) -> Sequence[charts.Chart]:
-    """The last 24 hours: messages sent and received, retries and duplicates."""
+    """Return charts of the last 24 hours: messages sent and received, retries and duplicates."""
     slot = timedelta(minutes=SLOT)
     begin = now - DAY
     names = ("acknowledged", "received", "retries", "duplicates")

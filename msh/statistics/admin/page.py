@@ -88,7 +88,7 @@ def on_page_of(request: HttpRequest, partner: Partner) -> Iterator[Table]:
 
 
 def last_day_of(partner: Partner) -> Table | None:
-    """For its page. None before anything is counted."""
+    """Return the day that its page ends with; None before anything is counted."""
     up_to = counted_up_to()
     if up_to is None:
         return None
@@ -163,7 +163,7 @@ def _shown(asked: Asked, span: Span, listed: Sequence[OfPartner]) -> dict[str, o
 
 
 def _figures(whole: Figures, listed: Sequence[OfPartner]) -> Iterator[tuple[str, object, str]]:
-    """Name, value and note."""
+    """Return name, value and note of each figure."""
     counts = whole.counts
     down = sum((one.figures.down for one in listed), timedelta())
     suspended = sum(1 for one in listed if one.downs)

@@ -32,8 +32,8 @@ class OfPartner:
 def overview(
     span: Span, partner_ids: Sequence[int] | None = None, timed: int | None = None
 ) -> list[OfPartner]:
-    """Those that had something, the busiest first. `timed`: only so many of them have times to
-    Acknowledgement; None: all."""
+    """Return those that had something, the busiest first. `timed`: only so many of them have times
+    to Acknowledgement; None: all."""
     counts = read.counts(span, partner_ids)
     downs: dict[int, list[Down]] = {}
     for down in read.downs(span.begin, span.end, partner_ids):
@@ -74,7 +74,7 @@ def time_down(downs: Iterable[Down], begin: datetime, end: datetime) -> timedelt
 
 
 def document(listed: Iterable[OfPartner], span: Span, period: str) -> dict[str, Any]:
-    """As JSON has it."""
+    """Return it as JSON has it."""
     return {
         "period": period,
         "begin": span.begin.isoformat(),
@@ -99,7 +99,7 @@ def _values(figures: Figures) -> Mapping[str, int | float | None]:
 
 
 def _seconds(figures: Figures, percent: int) -> float | None:
-    """With the digits that its error leaves."""
+    """Return seconds with the digits that their error leaves."""
     found = figures.within(percent / 100)
     return None if found is None else float(f"{found:.2g}")
 
@@ -112,7 +112,8 @@ HEADERS = (
 
 
 def lines(listed: Iterable[OfPartner]) -> Iterator[Sequence[object]]:
-    """As CSV has it: one for each agreement, with its partner's suspension; HEADERS say what."""
+    """Return it as CSV has it: one for each agreement, with its partner's suspension; HEADERS say
+    what."""
     for one in listed:
         down = round(one.figures.down.total_seconds())
         for of in one.agreements or [OfAgreement("", Figures())]:

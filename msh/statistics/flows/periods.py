@@ -32,20 +32,20 @@ def span_of(period: Period, up_to: datetime) -> Span:
 
 
 def month(year: int, number: int) -> Span:
-    """Raises ValueError for a month that the calendar does not have."""
+    """Return this month. Raises ValueError for a month that the calendar does not have."""
     begin = datetime(year, number, 1, tzinfo=zone())
     after = datetime(year + number // 12, number % 12 + 1, 1, tzinfo=zone())
     return Span(Unit.DAY, begin, after)
 
 
 def month_before(at: datetime) -> tuple[int, int]:
-    """Year and number of the last month that is over."""
+    """Return year and number of the last month that is over."""
     last = at.astimezone(zone()).replace(day=1) - DAY
     return last.year, last.month
 
 
 def slots(span: Span) -> Iterator[datetime]:
-    """The beginnings of its hours or days, as their rows have them. A day may have 23 or 25
+    """Return the beginnings of its hours or days, as their rows have them. A day may have 23 or 25
     hours."""
     begin = span.begin.astimezone(zone())
     if span.unit is Unit.HOUR:

@@ -64,7 +64,7 @@ class Report:
         return self.up_to is not None and self.up_to >= self.end
 
     def html(self) -> str:
-        """A page that needs nothing else: to be printed, stored or sent."""
+        """Return a page that needs nothing else: to be printed, stored or sent."""
         error = round(histogram.ERROR * 100)
         with timezone.override(settings.TIME_ZONE):  # its days are those of the MSH
             return render_to_string(TEMPLATE, {"report": self, "error": error})
@@ -74,7 +74,8 @@ class Report:
 
 
 def report_of(partner: Partner, year: int, number: int) -> Report:
-    """Raises ValueError for a month that the calendar does not have."""
+    """Return the report of this month. Raises ValueError for a month that the calendar does not
+    have."""
     month = periods.month(year, number)
     up_to = counted_up_to()
     end = min(up_to, month.end) if up_to else month.begin
@@ -99,7 +100,7 @@ def report_of(partner: Partner, year: int, number: int) -> Report:
 
 
 def send(report: Report, to: Sequence[str]) -> None:
-    """By e-mail: the sentences as text, the page beside them. Raises OSError."""
+    """Send it by e-mail: the sentences as text, the page beside them. Raises OSError."""
     mail = EmailMultiAlternatives(
         subject=report.title.replace("\n", " "),
         body=report.text(),
@@ -129,7 +130,7 @@ def _sentences(of: OfPartner, span: Span, earlier: OfPartner | None, before: Spa
 
 
 def _volume(name: str, counts: Counts, earlier: OfPartner | None, month: str) -> Iterator[str]:
-    """Beside the month before, if there was something in it."""
+    """Return the volume beside that of the month before, if there was something in it."""
     was = earlier.figures.counts if earlier else None
     out = f" In {month} it was {was.acknowledged:,}." if was else ""
     into = f" In {month} it was {was.received:,}." if was else ""
@@ -173,12 +174,12 @@ def _ends(counts: Counts) -> str:
 
 
 def _name(partner: Partner) -> str:
-    """Without the key, which is ours."""
+    """Return the name without the key, which is ours."""
     return partner.display_name or partner.name
 
 
 def _size(count: int) -> str:
-    """In parentheses; nothing of nothing."""
+    """Return the size in parentheses; nothing of nothing."""
     return f" ({filesizeformat(count)})".replace("\xa0", " ") if count else ""
 
 

@@ -39,7 +39,7 @@ ago."""
 
 
 def counted_up_to() -> datetime | None:
-    """None: nothing is counted."""
+    """Return the time up to which everything is counted; None if nothing is."""
     return StatisticsProgress.objects.values_list("up_to", flat=True).first()
 
 
@@ -57,7 +57,7 @@ def is_counting() -> bool:
 
 
 def collect(batches: int = BATCHES) -> bool:
-    """Count at most so many batches; whether there may be more at once."""
+    """Count at most so many batches. Return whether there may be more at once."""
     run(sql.BEGIN())
     for _ in range(batches):
         with transaction.atomic():
@@ -68,7 +68,8 @@ def collect(batches: int = BATCHES) -> bool:
 
 
 def _step(progress: Progress) -> bool:
-    """Whether there is something to do at once. A clock that was set back begins again."""
+    """Count a batch, or take the next boundary. Return whether there is something to do at once. A
+    clock that was set back begins again."""
     if progress.next_at is None or progress.now < progress.next_at:
         run(sql.SET_BOUNDARY(now=progress.now))
         return False
@@ -83,7 +84,7 @@ def _step(progress: Progress) -> bool:
 
 
 def _count(progress: Progress) -> bool:
-    """A batch."""
+    """Count a batch."""
     bounds = {
         "history_id": progress.history_id,
         "next_history_id": progress.next_history_id,
@@ -126,7 +127,7 @@ def _count_history(after: int, last: int) -> None:
 
 @dataclass(slots=True)
 class Time:
-    """During which a link was suspended. `id`: of its row, if there is one."""
+    """A time during which a link was suspended. `id`: of its row, if there is one."""
 
     partner_id: int
     began_at: datetime
@@ -135,7 +136,7 @@ class Time:
 
 
 def fold(known: Iterable[OpenSuspension], events: Iterable[LinkEvent]) -> Sequence[Time]:
-    """The suspensions that events end or begin. One that is suspended again stays suspended."""
+    """Return the suspensions that events end or begin. A link that is suspended again stays so."""
     open_ones = {one.partner_id: Time(one.partner_id, one.began_at, id=one.id) for one in known}
     found = list(open_ones.values())
     for event in events:

@@ -16,7 +16,8 @@ ERROR = sqrt(GROWTH) - 1
 
 
 def quantile(numbers: Mapping[int, int], share: float) -> float | None:
-    """Seconds within which this share of `numbers`, by bucket, was. None if there are none."""
+    """Return the seconds within which this share of `numbers`, by bucket, was. None if there are
+    none."""
     wanted = share * sum(numbers.values())
     seen = 0
     for bucket in sorted(numbers):
@@ -27,5 +28,5 @@ def quantile(numbers: Mapping[int, int], share: float) -> float | None:
 
 
 def middle(bucket: int) -> float:
-    """Seconds: the geometric mean of its ends; of the first bucket its upper end."""
+    """Return, in seconds, the geometric mean of its ends; of the first bucket its upper end."""
     return FIRST if bucket == 0 else FIRST * float(GROWTH ** (bucket - 0.5))

@@ -29,7 +29,7 @@ class Counts:
 
     @property
     def volume(self) -> int:
-        """Messages that came through, out and in."""
+        """Return how many messages came through, out and in."""
         return self.acknowledged + self.sent + self.received
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -51,11 +51,11 @@ class Figures:
     down: timedelta = timedelta()
 
     def within(self, share: float) -> float | None:
-        """Seconds within which this share was acknowledged."""
+        """Return the seconds within which this share was acknowledged."""
         return quantile(self.times, share)
 
     def __add__(self, other: "Figures") -> "Figures":
-        """The sum over two agreements, or times: `down` is that of the first."""
+        """Return the sum over two agreements, or times: `down` is that of the first."""
         times = dict(self.times)
         for bucket, number in other.times.items():
             times[bucket] = times.get(bucket, 0) + number
@@ -93,7 +93,7 @@ class _PointTimes:
 
 
 def length(begin: datetime, end: datetime) -> timedelta:
-    """Not of the wall clock, as the difference of two times of one zone is."""
+    """Return the length, not of the wall clock, as the difference of two times of one zone is."""
     return timedelta(seconds=end.timestamp() - begin.timestamp())
 
 
@@ -167,13 +167,13 @@ Key = tuple[int, int | None]
 
 
 def counts(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Counts]:
-    """Counts of every agreement that had something. None: of all partners."""
+    """Return the counts of every agreement that had something. None: of all partners."""
     (rows,) = run(_SUMS(**_parameters(span, partner_ids)))
     return {(row.partner_id, row.agreement_id): _counts(row) for row in rows}
 
 
 def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Mapping[int, int]]:
-    """Acknowledgements by bucket. There are many rows of them: ask for those that are shown."""
+    """Return Acknowledgements by bucket. There are many rows: ask for those that are shown."""
     (rows,) = run(_TIMES(**_parameters(span, partner_ids)))
     found: dict[Key, dict[int, int]] = {}
     for row in rows:
@@ -182,8 +182,8 @@ def times(span: Span, partner_ids: Sequence[int] | None = None) -> dict[Key, Map
 
 
 def series(span: Span, partner_ids: Sequence[int] | None = None) -> dict[datetime, Figures]:
-    """Counts by the beginning of each hour or day in which something happened. None: of the whole
-    MSH, partners that were removed since included."""
+    """Return counts by the beginning of each hour or day in which something happened. None: of the
+    whole MSH, partners that were removed since included."""
     given = {**span.parameters, "partner_ids": _array(partner_ids)}
     points, times = run(_SERIES(**given), _SERIES_TIMES(**given))
     by_begin: dict[datetime, dict[int, int]] = {}

@@ -35,8 +35,8 @@ class Piece:
 
 
 def pieces(span: Span) -> list[Piece]:
-    """Whole weeks, the whole days beside them, and for a span of hours the hours beside those: each
-    hour of the span once."""
+    """Return whole weeks, the whole days beside them, and for a span of hours the hours beside
+    those: each hour of the span once."""
     return list(_pieces(_COARSER[span.unit], span.begin, span.end))
 
 
@@ -65,8 +65,9 @@ def _pieces(units: tuple[Unit, ...], begin: datetime, end: datetime) -> Iterator
 
 
 def beginning(unit: Unit, at: datetime) -> datetime:
-    """The first moment of the hour, day or week (from Monday on) that `at` is in, in the zone of
-    the settings. Where clocks are set back to midnight, the row of the day has the second one."""
+    """Return the first moment of the hour, day or week (from Monday on) that `at` is in, in the
+    zone of the settings. Where clocks are set back to midnight, the row of the day has the second
+    one."""
     local = at.astimezone(zone()).replace(minute=0, second=0, microsecond=0)
     if unit is Unit.HOUR:
         return local
@@ -75,7 +76,7 @@ def beginning(unit: Unit, at: datetime) -> datetime:
 
 
 def _next(unit: Unit, begin: datetime) -> datetime:
-    """The next one by the wall clock: a day may have 23 or 25 hours."""
+    """Return the next one by the wall clock: a day may have 23 or 25 hours."""
     return begin + (WEEK if unit is Unit.WEEK else DAY)
 
 

@@ -61,7 +61,8 @@ class AckedLink:
 
     @classmethod
     def cached(cls, partner: Partner, message_id: str) -> Self | None:
-        """None unless this message is in flight by the cache, and another is queued."""
+        """Return the link as it is cached; None unless this message is in flight by the cache, and
+        another is queued."""
         known = _known.get(partner.pk)
         if known is None or known.row.message_id != message_id or not known.copies:
             return None
@@ -94,7 +95,7 @@ class AckedLink:
 
     @property
     def following(self) -> FollowingCopy | None:
-        """The head of the queue if that is not large."""
+        """Return the head of the queue if that is not large."""
         return self._copies[0] if self._copies else None
 
     def write(self) -> bool:
@@ -129,8 +130,8 @@ class AckedLink:
         }
 
     def _row_after(self, written: Written, copies: Sequence[FollowingCopy]) -> LinkRow:
-        """As it would be read after this: with the first of ours promised, and the first of
-        `copies` the head of the queue."""
+        """Return the row as it would be read after this: with the first of ours promised, and the
+        first of `copies` the head of the queue."""
         key, flying = self.partner.pk, self._copies[0]
         lane = self.links.lane(key)
         state: dict[str, Any] = vars(self.links.state(key))
@@ -157,8 +158,8 @@ class AckedLink:
 
 
 def _that_fit(copies: Sequence[FollowingCopy]) -> Iterator[FollowingCopy]:
-    """The first of them, until they take too much memory: what is forwarded has a header as large
-    as its sender liked."""
+    """Return the first of them, until they take too much memory: what is forwarded has a header as
+    large as its sender liked."""
     room = _BYTES
     for one in copies:
         room -= one.size + len(one.forwarded_header or b"")

@@ -36,7 +36,7 @@ def lock_lost(limit: int) -> list[BestEffortResult]:
 
 
 def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
-    """SENT or FAILED; the From-Party is notified of the failure (D25)."""
+    """End it as SENT or FAILED; the From-Party is notified of the failure (D25)."""
     by_key = {one.key: one for one in ended}
     if not by_key:
         return

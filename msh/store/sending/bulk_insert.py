@@ -157,7 +157,7 @@ def _message(
 def _flights(
     keys: Sequence[int], new: Sequence[NewMessage], parents: Mapping[int, Parents], now: int
 ) -> Iterator[Sequence[object]]:
-    """Ready at once; those that are sent in order wait for their turn."""
+    """Return the rows of flights, ready at once; those sent in order wait for their turn."""
     for key, one in zip(keys, new, strict=True):
         if one.heading.flies:
             link_id = parents[one.heading.agreement_id].link_id

@@ -118,7 +118,7 @@ _OPTIONAL = (message_sql.STORE_HEAD, message_sql.INSERT_ATTEMPT)
 
 
 def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
-    """The same writes, as one statement if they are a claim or the end of one attempt."""
+    """Return the same writes, as one statement if they are a claim or the end of one attempt."""
     statements = [call.statement for call in calls]
     values = {name: value for call in calls[:2] for name, value in call.values.items()}
     if statements == _AGAIN:
@@ -131,9 +131,9 @@ def merge(calls: Sequence[Call[object]]) -> Sequence[Call[object]]:
 def if_unchanged(
     calls: Sequence[Call[object]], version: str, remembered: Mapping[str, object] | None = None
 ) -> Call[Written] | None:
-    """One statement that makes these writes if the link is in this version, and returns a row if it
-    was. None if they are not those of an Acknowledgement for the message in flight. `remembered`:
-    parameters that prove what was decided by, if it was not read just now."""
+    """Return one statement that makes these writes if the link is in this version, and returns a
+    row if it was. None if they are not those of an Acknowledgement for the message in flight.
+    `remembered`: parameters that prove what was decided by, if it was not read just now."""
     heads = [call for call in calls if call.statement is message_sql.STORE_HEAD] or [_NO_HEAD]
     calls = [call for call in calls if call.statement not in _OPTIONAL]
     statements = [call.statement for call in calls]

@@ -161,7 +161,7 @@ def isolate_signal(key: int, kind: str, ref_to_message_id: str, partner_id: int,
 def _failed(
     partner_id: int, message_id: str, states: tuple[str, str], why: str, now: datetime
 ) -> Call[None]:
-    """The row of the history: of the message if one is named, otherwise of the link."""
+    """Return the row of the history: of the message if one is named, otherwise of the link."""
     row = HistoryRow(
         partner_id,
         "out",

@@ -18,7 +18,7 @@ from .locked_link import Locked
 
 @lru_cache(maxsize=1000)
 def text_of(terms: Terms) -> str:
-    """As they are stored with a message in flight."""
+    """Return the terms as they are stored with a message in flight."""
     return json.dumps(asdict(terms))
 
 

@@ -102,12 +102,12 @@ class OutboundLinks(UnitOfWork):
         return locked
 
     def lane(self, partner_id: int) -> Lane:
-        """As all that is asked of a link, it raises OutboundLink.DoesNotExist for one that is not
-        there."""
+        """Return the lane. As all that is asked of a link, it raises OutboundLink.DoesNotExist for
+        one that is not there."""
         return self._held(partner_id).lane
 
     def row(self, partner_id: int) -> LinkRow:
-        """As it was read."""
+        """Return the row as it was read."""
         return self._held(partner_id).row
 
     def state(self, partner_id: int) -> link_sql.LinkState:
@@ -118,7 +118,7 @@ class OutboundLinks(UnitOfWork):
         return locked.keys[locked.lane.flying.message_id]
 
     def size(self, partner_id: int) -> int:
-        """Bytes of payload of the message in flight, if it is the one that was read."""
+        """Return the bytes of payload of the message in flight, if it is the one that was read."""
         return self._held(partner_id).row.size or 0
 
     def suspended(self, partner_id: int) -> Suspension:
@@ -161,12 +161,12 @@ class OutboundLinks(UnitOfWork):
         self.insert_attempt(key, 1)
 
     def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
-        """The head of a message, composed once (D36)."""
+        """Store the head of a message, composed once (D36)."""
         self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
 
     def leave_out_notes(self) -> None:
-        """Nothing of what only tells what came is written to the history: what was asked for
-        besides, such as an incident, is."""
+        """Write nothing to the history that only says what came. What was asked for besides, such
+        as an incident, is written."""
         self._calls = [call for call in self._calls if call.statement is not history.COUNT]
 
     def write(self, *, last: bool = False) -> None:

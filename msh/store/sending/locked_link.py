@@ -59,7 +59,7 @@ def suspension_of(row: LinkRow) -> Suspension:
 
 
 def _poll_of(row: LinkRow) -> LanePolled:
-    """The head of the queue; one that has a number is rewound and keeps it."""
+    """Return the event of the head of the queue; one that has a number is rewound and keeps it."""
     number, epoch = row.head_sequence_number, row.head_epoch
     again = None if number is None or epoch is None else Numbered(number, epoch)
     return LanePolled(row.head_message_id, terms_of(row), again, row.head_earlier_attempts or 0)

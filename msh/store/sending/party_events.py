@@ -41,8 +41,8 @@ def insert_event(key: int, kind: str, detail: str, at: datetime) -> Call[None]:
 
 
 def find_due(limit: int) -> list[int]:
-    """The events to be delivered now, the oldest first, and none before an earlier one of its
-    message."""
+    """Return the events to be delivered now, the oldest first, and none before an earlier one of
+    its message."""
     open_events = PartyEvent.objects.filter(delivered_at=None)
     earlier = open_events.filter(message=OuterRef("message"), pk__lt=OuterRef("pk"))
     due = open_events.filter(~Exists(earlier), due__lte=Now()).order_by("due", "pk")
@@ -50,7 +50,7 @@ def find_due(limit: int) -> list[int]:
 
 
 def lock_event(key: int, *, wait: bool = False) -> PartyEvent | None:
-    """None if it was delivered, or without `wait` if another session holds it."""
+    """Lock the event; None if it was delivered, or without `wait` if another session holds it."""
     open_events = PartyEvent.objects.filter(pk=key, delivered_at=None)
     related = open_events.select_related("message__link__partner", "message__agreement")
     return related.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()

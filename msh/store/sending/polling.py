@@ -51,7 +51,7 @@ class Slots:
         return self.limit if self.large else 0
 
     def in_each_room(self) -> list[Room]:
-        """With no more slots than one poll takes."""
+        """Return the rooms, with no more slots than one poll takes."""
         rooms = self.rooms or (Room(self.full, False, self.in_all),)
         return [replace(room, slots=min(room.slots, self.limit)) for room in rooms]
 
@@ -83,10 +83,9 @@ class Work(OutboundLinks):
 
 
 def lock_work(ended: Iterable[int], slots: Slots, *, lost: bool = False) -> Work:
-    """Links that are due or idle with a queue, beside those of the `ended` partners; BestEffort
-    messages, with `lost` also those whose worker was lost; and pending signals. Of each no more
-    than there are `slots`. What others hold is passed over.
-    """
+    """Lock links that are due or idle with a queue, beside those of the `ended` partners;
+    BestEffort messages, with `lost` also those whose worker was lost; and pending signals. Of each
+    no more than there are `slots`. What others hold is passed over."""
     asked = list(ended)
     links_due, waiting = _lock_links(slots), _lock_best_effort(slots)
     signals_due = _lock_signals(slots)
@@ -117,7 +116,7 @@ def lock_work(ended: Iterable[int], slots: Slots, *, lost: bool = False) -> Work
 
 
 def _load_locked(free: Collection[int], asked: Collection[int], others: Collection[int]) -> Work:
-    """The links of `others`, which are locked, and of the `asked` those with a `free` id."""
+    """Load the links of `others`, which are locked, and of the `asked` those with a `free` id."""
     if not (asked or others):
         return Work()
     (rows,) = run(link_sql.LOAD(partner_ids=list({*asked, *others})))
@@ -128,8 +127,9 @@ def _load_locked(free: Collection[int], asked: Collection[int], others: Collecti
 
 
 def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
-    """The links of the `ended` and of the `named` partners that nobody else holds, with what is
-    next to be sent to the `named` ones: all in one round trip, because a wake-up has named them."""
+    """Lock the links of the `ended` and of the `named` partners that nobody else holds, with what
+    is next to be sent to the `named` ones: all in one round trip, because a wake-up has named them.
+    """
     asked, wanted = list(ended), list(named)
     both = list({*asked, *wanted})
     if not both:
@@ -182,7 +182,7 @@ def end_attempts(ended: Collection[EndedAttempt]) -> None:
 
 
 def wait_briefly() -> None:
-    """For locks, in the rest of this transaction."""
+    """Wait only briefly for locks, in the rest of this transaction."""
     run(link_sql.WAIT_BRIEFLY())
 
 
@@ -202,7 +202,7 @@ def lock_signals(slots: Slots) -> list[PendingSignal]:
 
 
 def _lock_links(slots: Slots) -> list[Call[Found]]:
-    """The last of these is for idle ones."""
+    """Return the calls that lock links; the last of them is for idle ones."""
     calls: list[Call[Found]] = []
     resting = list(slots.resting)
     rooms = slots.in_each_room()
@@ -255,8 +255,9 @@ def _lock_signals(slots: Slots) -> list[Call[PendingSignal]]:
 
 
 def _find_left(slots: Slots) -> list[Call[Key]]:
-    """As far as a poll passes over partners for want of slots: of links it takes those that are
-    due, which are refused one then. With several rooms it is known that there is little room."""
+    """Find what is left, as far as a poll passes over partners for want of slots: of links it takes
+    those that are due, which are refused one then. With several rooms it is known that there is
+    little room."""
     rooms = slots.in_each_room()
     full = list(rooms[0].partners) if len(rooms) == 1 else []
     return [signals.FIND_LEFT(partner_ids=full)] if full else []

@@ -293,7 +293,8 @@ def claim_signal(key: int, until: datetime) -> Call[None]:
 
 
 def end_signals(ended: Iterable[SignalResult], now: datetime) -> list[Call[None]]:
-    """As `end_signal`. Those that were transmitted for the first time are written together."""
+    """End each as `end_signal` does. Those that were transmitted for the first time are written
+    together."""
     calls: list[Call[None]] = []
     firsts = defaultdict[tuple[int | None, str], list[int]](list)
     for one in ended:
@@ -307,8 +308,8 @@ def end_signals(ended: Iterable[SignalResult], now: datetime) -> list[Call[None]
 
 
 def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
-    """Transmitted: one less is pending. Failed: sent again after a back-off. Refused: no longer
-    pending (D51)."""
+    """End a signal. Transmitted: one less is pending. Failed: it is sent again after a back-off.
+    Refused: it is no longer pending (D51)."""
     end = {"key": one.key, "status": one.result.status, "detail": one.result.detail}
     match one.result.outcome:
         case AttemptOutcome.TRANSMITTED:

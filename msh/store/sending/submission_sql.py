@@ -53,8 +53,8 @@ ONE_PART = """
 # an operator has closed the partner to them: what is forwarded is no application's. There are no
 # foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
 def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
-    """A new message in this state, with PARTS or ONE_PART. `also`: what else is inserted for it, as
-    a CTE."""
+    """Return the statement for a new message in this state, with PARTS or ONE_PART. `also`: what
+    else is inserted for it, as a CTE."""
     return Statement(
         f"""
     WITH message AS (

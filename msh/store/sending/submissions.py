@@ -132,8 +132,8 @@ def use_outbound_link(partner: Partner) -> OutboundLink:
 
 
 def lock_parents(agreements: Mapping[int, Agreement]) -> dict[int, Parents]:
-    """Of these agreements, by id: the link, and whether submissions are accepted. Links that are
-    missing are made; an agreement that is deleted meanwhile is left out."""
+    """Lock, of these agreements, by id, the link, and whether submissions are accepted. Links that
+    are missing are made; an agreement that is deleted meanwhile is left out."""
     (rows,) = run(submission_sql.LOCK_PARENTS(agreements=list(agreements)))
     if len(rows) < len(agreements):
         for missing in agreements.keys() - {row.agreement_id for row in rows}:
@@ -164,7 +164,7 @@ def link_copy(original: OutboundMessage, copy: OutboundMessage, actor: Actor) ->
 
 
 def record_act(message: OutboundMessage, event: str, detail: str, actor: Actor) -> None:
-    """What an operator did, in the history of a message whose state stays."""
+    """Record what an operator did, in the history of a message whose state stays."""
     history.record(
         HistoryRow(
             message.agreement.partner_id,

@@ -44,7 +44,7 @@ class UnitOfWork:
         code: str = "",
         counts: bool = False,
     ) -> None:
-        """One row of the history: of the message if one is named, otherwise of the link. With
+        """Write one row of the history: of the message if one is named, otherwise of the link. With
         `counts` a repetition within a minute is counted in the row of the first one."""
         row = HistoryRow(
             partner_id,
@@ -74,7 +74,7 @@ class UnitOfWork:
         self._calls.extend(calls)
 
     def calls(self) -> list[Call[object]]:
-        """What `write` writes, in its order."""
+        """Return what `write` writes, in its order."""
         calls = [*self._calls, *self._states()]
         places: dict[Statement[object], int] = {}
         for call in calls:  # those of one statement stand together
@@ -82,7 +82,8 @@ class UnitOfWork:
         return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
 
     def write(self, *, last: bool = False) -> None:
-        """`last`: nothing else follows in a `short_transaction`, COMMIT goes with the writes."""
+        """Write everything. `last`: nothing else follows in a `short_transaction`, COMMIT goes with
+        the writes."""
         calls = self.calls()
         self._calls.clear()
         run_all(calls, last=last)

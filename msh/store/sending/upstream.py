@@ -107,7 +107,7 @@ def queue_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
 
 
 def failure_of_forwarded(inbound_id: int) -> str:
-    """Why a message that was forwarded will not arrive as things stand; "" if it may."""
+    """Say why a message that was forwarded will not arrive as things stand; "" if it may."""
     forwarded = (
         OutboundMessage.objects.select_related("link").filter(forwards_id=inbound_id).first()
     )

@@ -137,7 +137,7 @@ bench-spark: $(VENV)/ready-to-spark
 pictures: $(VENV)/ready-to-test browser
 	MSH_PICTURES=docs/images $(PY) -m pytest -c pyproject.toml -q tests/browser/test_page_findings.py \
 	    tests/browser/test_incident.py tests/browser/test_actions.py \
-	    -k 'suspended_partner_is_resumed or with_what_the_partner_says or wider or first_message'
+	    -k 'suspended_partner_is_resumed or with_what_the_partner_says or first_message'
 	$(PY) -m tools.pictures
 
 slow-clients: $(VENV)/ready-to-test

@@ -20,6 +20,7 @@ from playwright.sync_api import (
     Page,
     Request,
     Response,
+    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -29,7 +30,8 @@ from tests.exchange.machine import Machine
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 WAITS = 60_000  # milliseconds: the machine may be busy with other things
-DESK = {"width": 1280, "height": 900}
+DESK: ViewportSize = {"width": 1280, "height": 900}
+TELEPHONE: ViewportSize = {"width": 390, "height": 844}
 expect.set_options(timeout=WAITS)
 
 # Refused by the browser itself: a Playwright route would do without its cache, and be slow.
@@ -114,6 +116,15 @@ class Console:
         if folder := os.environ.get("MSH_PICTURES"):
             path = Path(folder) / f"{name}.png"
             page.screenshot(path=path, animations="disabled", full_page=whole)
+
+    def picture_of_telephone(self, page: Page, name: str) -> None:
+        """In the dark, where pictures are kept."""
+        if os.environ.get("MSH_PICTURES"):
+            page.set_viewport_size(TELEPHONE)
+            show_in("dark", page)
+            self.picture(page, name)
+            show_in("light", page)
+            page.set_viewport_size(DESK)
 
     def close(self) -> None:
         for context in self._contexts:

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
 from django.db.models import Model
 from playwright.sync_api import Page, expect
 
-from msh.models import InboundLink, OutboundMessage
+from msh.models import OutboundMessage
 from msh.protocol.lane import LaneState
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
@@ -48,10 +47,6 @@ def suspended(pair: PairFactory, queued: int = 1) -> tuple[Pair, OutboundMessage
         partner.submit()
     partner.suspend()
     return partner, message
-
-
-def inbound(partner: Pair) -> InboundLink:
-    return InboundLink.objects.get(partner=partner.partner)
 
 
 def test_dialog_acts_only_on_its_button(console: Console, pair: PairFactory) -> None:
@@ -104,25 +99,3 @@ def test_resynchronise_with_what_the_partner_says(console: Console, pair: PairFa
     page.get_by_role("button", name="Resynchronise and resume").click()
     expect(page.get_by_text("sequence numbers in sync")).to_be_visible()
     partner.wait_for_state(message)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_the_screen(
-    console: Console, pair: PairFactory, width: int, scheme: str
-) -> None:
-    partner, message = suspended(pair)
-    options: dict[str, Any] = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
-    page = console.open("Supervisor", **options)
-
-    for row in (partner.link, inbound(partner), message):
-        meta = row._meta
-        page.goto(console.at(f"{meta.app_label}_{meta.model_name}_change", row.pk))
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        console.picture(page, f"console-{meta.model_name}-{scheme}-{width}")
-    for model in ("outboundlink", "outboundmessage", "delivery", "incident"):
-        page.goto(console.at(f"msh_{model}_changelist"))
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, model
-    page.goto(console.msh.console)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    console.picture(page, f"console-dashboard-{scheme}-{width}")

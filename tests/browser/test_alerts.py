@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from msh.alerts.models import AlertRecipient
 from msh.models import MaintenanceWindow
+from tests.browser.axe import violations
 from tests.browser.console import Console
-from tests.browser.test_access import violations
 from tests.browser.test_actions import page_of
 from tests.exchange.pair import PairFactory
 from tests.peer import Peer

@@ -34,6 +34,7 @@ def test_suspended_partner_is_resumed_in_two_clicks(
     trouble(page, partner).get_by_role("link", name=partner.partner.name).click()
     _see_it_on_the_page_of_the_link(page, messages[0])
     console.picture(page, "console-link")
+    console.picture_of_telephone(page, "console-outboundlink-dark-390")
 
     partner.peer.always(status(204))
     partner.peer.acknowledges = True

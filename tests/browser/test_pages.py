@@ -9,8 +9,8 @@ from msh.flows.operations.inspection.raw_message import payload_of
 from msh.models import BulkJob, OutboundMessage
 from msh.protocol.lane import LaneState
 from msh.protocol.message import Payload
+from tests.browser.axe import violations
 from tests.browser.console import Console
-from tests.browser.test_access import violations
 from tests.browser.test_actions import page_of, suspended
 from tests.exchange.pair import WAITS, PairFactory
 from tests.waiting import wait_until

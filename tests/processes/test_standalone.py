@@ -1,4 +1,7 @@
-"""`manage.py up`, run as a user does: it starts everything, keeps it running, leaves nothing."""
+"""`manage.py up`, run as a user does: it starts everything, keeps it running, leaves nothing.
+
+It is started twice: in a new folder, and in the one that it leaves.
+"""
 
 import http.client
 import json
@@ -31,6 +34,15 @@ class Up:
     process: subprocess.Popen[str]
     folder: Path
     port: int
+    mail_port: int
+
+    def ready(self) -> dict[str, object]:
+        """What it says when it is ready."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, "it ended before it was ready"
+        said: dict[str, object] = json.loads(line)
+        return said
 
     def pid(self, name: str) -> int:
         return int((self.folder / "run" / f"{name}.pid").read_text())
@@ -81,13 +93,13 @@ def manage(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def starting(folder: Path, *options: str) -> Iterator[Up]:
+def starting(folder: Path) -> Iterator[Up]:
     """An MSH that has just been started."""
-    port = free_port()
+    port, mail_port = free_port(), free_port()
     process = subprocess.Popen(
         [
             *(sys.executable, "manage.py", "up", "--data", folder, "--port", str(port), "--json"),
-            *options,
+            *("--smtp-port", str(mail_port)),
         ],
         cwd=ROOT,
         env=environment(),
@@ -96,19 +108,9 @@ def starting(folder: Path, *options: str) -> Iterator[Up]:
     )
     with process:
         try:
-            yield Up(process, folder, port)
+            yield Up(process, folder, port, mail_port)
         finally:
             process.terminate()
-
-
-@contextmanager
-def up(folder: Path, *options: str) -> Iterator[tuple[Up, dict[str, object]]]:
-    """A running MSH, and what it said when it was ready."""
-    with starting(folder, *options) as msh:
-        assert msh.process.stdout
-        line = msh.process.stdout.readline()
-        assert line, "it ended before it was ready"
-        yield msh, json.loads(line)
 
 
 def are_gone(pids: list[int]) -> bool:
@@ -127,8 +129,9 @@ def servers(msh: Up) -> list[int]:
 
 
 def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) -> None:
-    with up(folder) as (msh, said):
-        assert said == {
+    with starting(folder) as msh:
+        assert_nobody_else_gets_the_port(msh)
+        assert msh.ready() == {
             "ready": True,
             "console": f"http://127.0.0.1:{msh.port}/admin/",
             "user": "admin",
@@ -142,16 +145,26 @@ def test_up_runs_all_restarts_what_is_killed_and_leaves_nothing(folder: Path) ->
             below = descendants(killed)
             os.kill(killed, signal.SIGKILL)
             wait_until(lambda name=name, killed=killed: msh.pid(name) != killed)  # type: ignore[misc]
-            wait_until(lambda below=below: not any(map(is_running, below)))  # type: ignore[misc]
+            wait_until(partial(are_gone, below))
         wait_until(lambda: msh.report().get("ready"), what="web answers again")
 
         assert_servers_start_again(msh)
         family = descendants(msh.process.pid)
         msh.process.send_signal(signal.SIGTERM)
         assert msh.process.wait(30) == 0
-        assert not any(map(is_running, family))
+        assert are_gone(family)
         assert not list((folder / "run").iterdir())
         assert not (folder / datafolder.SERVERS).exists()
+
+
+def assert_nobody_else_gets_the_port(msh: Up) -> None:
+    """While the database is prepared."""
+    wait_until((msh.folder / "log" / "prepare.log").exists)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", msh.port))
 
 
 def assert_servers_start_again(msh: Up) -> None:
@@ -186,43 +199,75 @@ def await_work(msh: Up) -> None:
     wait_until(lambda: msh.report().get("ready"), what="web and database work")
 
 
+Kept = tuple[dict[str, str], str]
+
+
+def kept_by(folder: Path) -> Kept:
+    """Identity and keys, and the password of the first user."""
+    settings = datafolder.read(folder, datafolder.SETTINGS)
+    return settings, (folder / "admin.password").read_text()
+
+
 @pytest.fixture(scope="module")
-def used(folder: Path) -> Path:
-    """Of an MSH that has been up: with `-n`, another process may have run the test above."""
+def kept(folder: Path) -> Kept:
+    """Of an MSH that has been up: with `-k`, the test above was not run."""
     if not (folder / datafolder.SETTINGS).exists():
-        with up(folder) as (msh, _):
+        with starting(folder) as msh:
+            msh.ready()
             msh.process.send_signal(signal.SIGTERM)
             msh.process.wait(30)
-    return folder
+    return kept_by(folder)
 
 
-def test_up_again_has_the_same_identity_keys_and_password(used: Path) -> None:
-    folder = used
-    kept = datafolder.read(folder, datafolder.SETTINGS), (folder / "admin.password").read_text()
-    with up(folder):
-        again = datafolder.read(folder, datafolder.SETTINGS)
-        assert (again, (folder / "admin.password").read_text()) == kept
-
-        assert manage("links", "--data", str(folder), "--json").stdout == "[]\n"
-
-        second = manage("up", "--data", str(folder), "--port", str(free_port()))
-        assert second.returncode == 1
-        assert "is in use by a running MSH" in second.stderr
-
-
-def test_worker_and_beat_wait_for_web_and_end_with_up(
-    folder: Path,
-) -> None:
+@pytest.fixture(scope="module")
+def again(folder: Path, kept: Kept) -> Iterator[Up]:
+    """Started in the same folder; its worker or its beat has just been started."""
     with starting(folder) as msh:
-        started = [folder / "run" / f"{name}.pid" for name in ("worker", "beat")]
-        wait_until(lambda: any(file.exists() for file in started), seconds=150)
-        assert msh.report().get("ready") is True
-        wait_until(lambda: all(file.exists() for file in started))
+        wait_until(lambda: any(map(Path.exists, waiting(msh))), seconds=150)
+        yield msh
 
-        family = descendants(msh.process.pid)
-        msh.process.kill()
-        msh.process.wait()
-        wait_until(lambda: not any(map(is_running, family)))
+
+def waiting(msh: Up) -> list[Path]:
+    """Files of the processes that wait for the others."""
+    return [msh.folder / "run" / f"{name}.pid" for name in ("worker", "beat")]
+
+
+def test_worker_and_beat_wait_for_web(again: Up) -> None:
+    assert again.report().get("ready") is True
+    wait_until(lambda: all(map(Path.exists, waiting(again))))
+    assert again.ready()["ready"] is True
+
+
+def test_up_again_has_the_same_identity_keys_and_password(again: Up, kept: Kept) -> None:
+    folder = again.folder
+    assert kept_by(folder) == kept
+
+    assert manage("links", "--data", str(folder), "--json").stdout == "[]\n"
+
+    second = manage("up", "--data", str(folder), "--port", str(free_port()))
+    assert second.returncode == 1
+    assert "is in use by a running MSH" in second.stderr
+
+
+def test_clients_wait_while_their_server_is_started_again(again: Up) -> None:
+    os.kill(again.pid("smtpd"), signal.SIGKILL)
+    with smtplib.SMTP("127.0.0.1", again.mail_port, timeout=60) as client:
+        assert client.noop()[0] == 250
+    for end in (signal.SIGKILL, signal.SIGTERM):
+        before = again.pid("web")
+        family = [before, *descendants(before)]
+        os.kill(before, end)
+        wait_until(partial(are_gone, family))
+        assert again.get("/health/live")[0] == 200
+        assert again.pid("web") != before
+
+
+def test_all_end_with_up(again: Up) -> None:
+    """The last one that uses it."""
+    family = descendants(again.process.pid)
+    again.process.kill()
+    again.process.wait()
+    wait_until(partial(are_gone, family))
 
 
 def test_port_in_use_is_one_line(tmp_path: Path) -> None:
@@ -236,31 +281,6 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
         f"CommandError: port {port} cannot be used (Address already in use): "
         "choose another with --port\n"
     )
-
-
-def test_nobody_else_takes_the_port_while_the_database_is_prepared(tmp_path: Path) -> None:
-    with starting(tmp_path) as msh:
-        wait_until((tmp_path / "log" / "prepare.log").exists, seconds=60)
-        with socket.socket() as other:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            with pytest.raises(OSError, match="in use"):
-                other.bind(("127.0.0.1", msh.port))
-
-
-def test_clients_wait_while_their_server_is_started_again(used: Path) -> None:
-    mail = free_port()
-    with up(used, "--smtp-port", str(mail)) as (msh, _):
-        os.kill(msh.pid("smtpd"), signal.SIGKILL)
-        with smtplib.SMTP("127.0.0.1", mail, timeout=60) as client:
-            assert client.noop()[0] == 250
-        for end in (signal.SIGKILL, signal.SIGTERM):
-            before = msh.pid("web")
-            family = [before, *descendants(before)]
-            os.kill(before, end)
-            wait_until(partial(are_gone, family))
-            assert msh.get("/health/live")[0] == 200
-            assert msh.pid("web") != before
 
 
 def test_command_for_an_msh_that_does_not_run_is_one_line(tmp_path: Path) -> None:

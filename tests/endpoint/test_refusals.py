@@ -15,7 +15,7 @@ Drafting = Callable[[int], Draft]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MANY = 1_000
+MANY = 300
 FIRST = 100
 """So many at once are answered by an Error Message each."""
 MORE = 10

@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 
 LEASE = 3  # seconds
 RESOLVER = "tests.exchange.application.resolve"
-CAMPAIGN = int(os.environ.get("DELIVERY_MESSAGES", "400"))
+CAMPAIGN = int(os.environ.get("DELIVERY_MESSAGES", "200"))
 """Messages of the campaign: make test DELIVERY_MESSAGES=10000 ARGS="-k campaign"."""
 
 ConsumerFactory = Callable[..., Consumer]

@@ -201,11 +201,16 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 def test_each_role_opens_what_it_may_see_and_looking_changes_nothing(
     role: str, request: pytest.FixtureRequest
 ) -> None:
-    """Every list of the console, the page of its first row, the dashboard and the statistics."""
+    """Every list of the console, the page of its first row, the dashboard, and all that the
+    navigation leads to."""
     everything()
     client: Client = request.getfixturevalue(role)
-    user: Any = client.get(reverse("admin:index")).wsgi_request.user
-    may_open = {reverse("admin:index"): True, reverse("statistics"): True}
+    dashboard = client.get(reverse("admin:index"))
+    user: Any = dashboard.wsgi_request.user
+    groups = dashboard.context["sidebar_navigation"]
+    may_open = {item["link"]: True for group in groups for item in group["items"]}
+    assert len(may_open) > 10
+    may_open |= {reverse("admin:index"): True, reverse("statistics"): True}
     for model in admin.site._registry:
         names = (model._meta.app_label, model._meta.model_name)
         allowed = any(
@@ -213,6 +218,7 @@ def test_each_role_opens_what_it_may_see_and_looking_changes_nothing(
         )
         rows = model._default_manager.all()[:1]
         for page in (url(model, "changelist"), *(path_of(row) for row in rows)):
+            assert allowed or page not in may_open
             may_open[page] = allowed
 
     with CaptureQueriesContext(connection) as captured:

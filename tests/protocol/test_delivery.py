@@ -163,15 +163,15 @@ def test_the_resolver_cannot_be_asked_where_there_is_none() -> None:
 
 
 @pytest.mark.requirement("001-04", "001-05")
-@pytest.mark.parametrize("status", [None, *range(100, 600)])
-def test_every_http_answer(status: int | None) -> None:
-    event = event_of_answer(1, status, "words")
-    if status is not None and 200 <= status < 300:
-        assert event == AttemptSucceeded(1)
-    elif status is not None and 300 <= status < 400:
-        assert isinstance(event, AttemptFailed)
-        assert "redirects are not followed" in event.reason
-    elif status in {408, 425, 429} or status is None or not 400 <= status < 500:
-        assert event == AttemptFailed(1, "words")
-    else:
-        assert event == AttemptRejected(1, "words")
+def test_every_http_answer() -> None:
+    for status in (None, *range(100, 600)):
+        event = event_of_answer(1, status, "words")
+        if status is not None and 200 <= status < 300:
+            assert event == AttemptSucceeded(1), status
+        elif status is not None and 300 <= status < 400:
+            assert isinstance(event, AttemptFailed), status
+            assert "redirects are not followed" in event.reason, status
+        elif status in {408, 425, 429} or status is None or not 400 <= status < 500:
+            assert event == AttemptFailed(1, "words"), status
+        else:
+            assert event == AttemptRejected(1, "words"), status

@@ -25,7 +25,8 @@ from msh.protocol.kinds import Verdict
 from msh.protocol.lane import Lane, LaneState
 from msh.protocol.receiver import Known, Position
 
-from .world import flights, lanes
+from .world import flight_hosts as flights
+from .world import lanes
 from .world.flights import FlightWorld
 from .world.lanes import LaneWorld
 from .world.link import Fate, Violation

@@ -1,6 +1,6 @@
 """pytest plugin: with `-n`, the tests of some folders go to one worker: one JVM, one browser, one
-MSH with hosts of its own, one data folder of `manage.py up`. The browser tests, which take longest,
-are shared between two.
+MSH with hosts of its own, one data folder of `manage.py up`, two MSHs that know each other. The
+browser tests, which take longest, are shared between two.
 
 tests/hosts makes and removes network interfaces. Chromium gives up every request under way when it
 notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So tests/hosts comes after
@@ -24,6 +24,7 @@ TOGETHER = {
     "tests/browser/test_a": "browser",  # access, actions, alerts: four tenths of the time
     "tests/browser/": "browser and hosts",
     "tests/hosts/": "browser and hosts",
+    "tests/exchange/test_sides.py": "sides",
     "tests/processes/test_standalone.py": "standalone",
 }
 """The worker's tests, by the beginning of their name: the first that fits."""

@@ -11,8 +11,6 @@ from pytest_django import DjangoDbBlocker
 from tests.exchange.machine import Machine
 from tests.exchange.pair import PairFactory
 from tests.exchange.running import making_pairs, running
-from tests.exchange.sides import Side
-from tests.services import spare_redis
 
 
 @pytest.fixture(scope="package")
@@ -39,28 +37,3 @@ def pair(msh: Machine) -> Iterator[PairFactory]:
     """Make pairs: `pair(timeout=1, retries=2, retry_interval=1, acknowledges=False, ...)`."""
     with making_pairs(msh) as make:
         yield make
-
-
-@pytest.fixture
-def sides(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[Side, Side]]:
-    """A and B, which know each other."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    database = f"{settings.DATABASES['default']['NAME']}_backups_{worker}"
-    machines = []
-    with django_db_blocker.unblock():
-        for number, letter in enumerate("ab", 1):
-            (tmp_path / letter).mkdir()
-            redis_url = spare_redis(os.environ["REDIS_URL"], number)
-            uri = f"http://{letter}.example/ebxml/"
-            machines.append(Machine(tmp_path / letter, f"{database}_{letter}", uri, redis_url))
-        try:
-            for machine in machines:
-                machine.create()
-                machine.start()
-            a, b = (Side(machine) for machine in machines)
-            a.knows(b, "b")
-            b.knows(a, "a")
-            yield a, b
-        finally:
-            for machine in machines:
-                machine.destroy()

@@ -1,22 +1,64 @@
-"""One side of two real MSHs is restored from a backup, with traffic in between (D2, D17, D43).
+"""Two real MSHs that exchange messages, and what PostgreSQL does to them: sessions end, one side is
+restored from a backup. The tests share them."""
 
-It ends in "resynchronise", says what may be lost or duplicated, and traffic flows again: nothing is
-lost or duplicated without a person having been notified.
-"""
+import os
+import random
+import time
+from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from msh.flows.operations import change_link, resynchronise
 from msh.models import Incident
 from msh.protocol.resynchronisation import Arriving, Repair
 from msh.store.history import Actor
+from tests.exchange.machine import Machine
 from tests.exchange.sides import Side
+from tests.services import spare_redis
 
 ANN = Actor("ann", "restored from a backup")
+BATCHES = 24
+AT_ONCE = 3
+BETWEEN = 0.4  # seconds at most between two batches
+
+
+@pytest.fixture(scope="module")
+def sides(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+) -> Iterator[tuple[Side, Side]]:
+    """A and B, which know each other."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    database = f"{settings.DATABASES['default']['NAME']}_sides_{worker}"
+    machines = [
+        Machine(
+            tmp_path_factory.mktemp(letter),
+            f"{database}_{letter}",
+            f"http://{letter}.example/ebxml/",
+            spare_redis(os.environ["REDIS_URL"], number),
+        )
+        for number, letter in enumerate("ab", 1)
+    ]
+    with django_db_blocker.unblock():
+        try:
+            for machine in machines:
+                machine.create()
+                machine.start()
+            a, b = (Side(machine) for machine in machines)
+            a.knows(b, "b")
+            b.knows(a, "a")
+            yield a, b
+        finally:
+            for machine in machines:
+                machine.destroy()
 
 
 @pytest.mark.requirement("000-005", "000-070")
 def test_the_partner_is_restored_then_we_are(sides: tuple[Side, Side]) -> None:
+    """It ends in "resynchronise", says what may be lost or duplicated, and traffic flows again:
+    nothing is lost or duplicated without a person having been notified (D2, D17, D43)."""
     a, b = sides
     everything = the_partner_is_restored(a, b)
     everything += we_are_restored(a)
@@ -83,3 +125,32 @@ def we_are_restored(a: Side) -> list[str]:
     last = a.submits(1)
     a.until_acknowledged(last)
     return [*forgotten, *again, *last]
+
+
+@pytest.mark.requirement("000-005")
+def test_sessions_are_lost_under_traffic(sides: tuple[Side, Side]) -> None:
+    """As when PostgreSQL is restarted. Every message is delivered, once, and soon afterwards: no
+    process keeps a session that is lost."""
+    a, b = sides
+    before = len(b.accepted())
+    submitted: list[str] = []
+    ended = 0
+    for _ in range(BATCHES):
+        submitted += a.submits(AT_ONCE)
+        time.sleep(random.random() * BETWEEN)
+        ended += _end_half(a) + _end_half(b)
+    assert ended
+    a.until_acknowledged(submitted)
+    b.until_taken_once(submitted)
+    assert b.accepted()[before:] == submitted
+
+
+def _end_half(side: Side) -> int:
+    """End each session with its database with a probability of one half; how many those were."""
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = %s AND random() < 0.5",
+            [side.msh._database],
+        )
+        return len(cursor.fetchall())

@@ -12,7 +12,6 @@ from django.db.models import Model
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from msh import roles
 from msh.admin.links.advice import advice_on
 from msh.flows.operations import actions, link_actions
 from msh.flows.operations.inspection.acts import acts_of
@@ -188,7 +187,6 @@ ROLES = ("Viewer", "Operator", "Supervisor", "Administrator")
 
 
 def request_of(role: str) -> Any:
-    roles.apply_roles()
     user, _ = User.objects.get_or_create(username=role, defaults={"is_staff": True})
     user.groups.set([Group.objects.get(name=role)])
     request: Any = RequestFactory().get("/")

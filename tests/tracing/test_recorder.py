@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from msh import trace_hook
+from msh.checks import check_settings
 from msh.flows.sending.prepare import prepare
 from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -78,12 +80,15 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     assert shown.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("share", ["10", "-0.1"])
-def test_wrong_share_is_named_by_the_check(share: str) -> None:
+def test_wrong_share_is_named_by_the_check(settings: Settings) -> None:
+    """Also by that of a process, which then starts its recorder with it."""
+    for share in (-0.1, 1.1):
+        settings.MSH_TRACES_SHARE = share
+        assert [found.id for found in check_settings(None)] == ["msh.E020"]
     shown = subprocess.run(
         [sys.executable, "manage.py", "check"],
         cwd=ROOT,
-        env=os.environ | {"MSH_OTLP_ENDPOINT": NOBODY, "MSH_TRACES_SHARE": share},
+        env=os.environ | {"MSH_OTLP_ENDPOINT": NOBODY, "MSH_TRACES_SHARE": "10"},
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,10 @@
 """Cancel, reset, and what is let in: the rows they leave, in a world of one database."""
 
+from datetime import timedelta
+
 import pytest
+from django.db import IntegrityError
+from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import cancel, change_inbound_link, change_link, resynchronise
@@ -215,6 +219,26 @@ def test_sequence_reset_is_recorded_and_needs_nothing_in_doubt(world: World) -> 
     assert (world.link.next_number, world.link.epoch) == (1, 2)
     act = History.objects.get(event="SequenceReset")
     assert (act.actor, act.detail) == ("ann", "next number 2 → 1, epoch 1 → 2; because")
+
+
+@pytest.mark.requirement("000-045", "000-048", "000-092")
+def test_numbers_belong_to_the_pair_and_are_not_forgotten_by_time() -> None:
+    """Each pair counts from 1, whatever the others do, and goes on after a year (D17). The database
+    refuses a number twice."""
+    worlds = [make_world() for _ in range(2)]
+    for world in worlds:
+        world.submit()
+        world.settle()
+    year_ago = timezone.now() - timedelta(days=365)
+    OutboundMessage.objects.update(
+        submitted_at=year_ago, first_sent_at=year_ago, completed_at=year_ago
+    )
+    for world in worlds:
+        world.submit()
+        world.settle()
+        assert [number for _, number in numbers(world)] == [1, 2]
+    with pytest.raises(IntegrityError, match="outbound_number_once"):
+        OutboundMessage.objects.filter(link=worlds[0].link).update(sequence_number=1)
 
 
 @pytest.mark.requirement("000-046", "000-047")

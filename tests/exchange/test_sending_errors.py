@@ -2,11 +2,11 @@
 
 import pytest
 
-from msh.models import History, Incident
+from msh.models import Incident
 from msh.protocol.lane import LaneState
-from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode
+from msh.protocol.vocabulary import RESYNCHRONISE
 from tests.exchange.pair import LATE, WAITS, PairFactory, let_sweeps_pass
-from tests.peer import Received, Response, error
+from tests.peer import Received, Response
 from tests.waiting import wait_until
 
 
@@ -18,11 +18,8 @@ def assert_waited_since(refusal: Response, copy: Received, seconds: float) -> No
 
 @pytest.mark.requirement("000-029")
 def test_hard_error_suspends_and_tells(pair: PairFactory) -> None:
-    """Every code but TransientError, an unknown one too: no more copies, an operator decides."""
-    codes = [
-        *(code.value for code in ErrorCode if code is not ErrorCode.TRANSIENT_ERROR),
-        "OwnCode",
-    ]
+    """No more copies, an operator decides. Every code: tests/flows/test_bad_errors.py."""
+    codes = ("SequenceGap", "NotSupported", "OwnCode")
     refused = {code: pair(timeout=60) for code in codes}
     sent = {code: (partner.submit(), partner.submit()) for code, partner in refused.items()}
     for code, partner in refused.items():
@@ -54,32 +51,6 @@ def test_refused_message_is_the_first_after_resume(pair: PairFactory) -> None:
     first, again, following = partner.peer.received
     assert first.body == again.body  # never renumbered by itself
     assert following.message.sequence_number == 2
-
-
-@pytest.mark.requirement("000-014", "000-029")
-def test_error_that_is_not_for_the_message_in_flight_is_noted(pair: PairFactory) -> None:
-    """For an earlier message, for an unknown one, or a warning only (D3, D26)."""
-    partner, stranger = pair(timeout=60), pair(timeout=60)
-    earlier, message = partner.submit(), partner.submit()
-    (first,) = partner.wait_for_copies(earlier, 1)
-    partner.peer.acknowledge(first)
-    (copy,) = partner.wait_for_copies(message, 1)
-
-    for code in ("TransientError", "SequenceGap", "NotSupported"):
-        assert partner.peer.send(error(first.message, code)).status == 204
-        assert partner.peer.send(error("unknown", code)).status == 204
-        assert stranger.peer.send(error(message.message_id, code)).status == 204
-    assert partner.peer.refuse(copy, "NotSupported", severity="Warning").status == 204
-    assert stranger.peer.refuse(copy, "NotSupported").status == 403  # not its pair
-
-    link = partner.link
-    assert (link.state, link.in_flight) == (LaneState.WAITING, message)
-    assert partner.incidents() == []
-    notes = History.objects.filter(partner=partner.partner, event__startswith="Error")
-    assert notes.filter(message_id=earlier.message_id).count() == 3
-    assert notes.filter(message_id=message.message_id).count() == 1
-    partner.peer.acknowledge(copy)
-    partner.wait_for_state(message)
 
 
 @pytest.mark.requirement("000-029", "000-079", "000-080", "000-081", "000-082", "000-083")

@@ -126,22 +126,6 @@ def test_ack_is_never_answered(pair: PairFactory) -> None:
     assert [answer.is_acknowledgement() for answer in answers] == [True]
 
 
-@pytest.mark.requirement("000-097")
-def test_repeated_acks_are_counted_and_dropped(pair: PairFactory) -> None:
-    partner = pair(timeout=60)
-    message, following = partner.submit(), partner.submit()
-    (copy,) = partner.wait_for_copies(message, 1)
-    for _ in range(5):
-        assert partner.peer.acknowledge(copy).status == 204
-    partner.wait_for_copies(following, 1)
-    partner.peer.acknowledge(copy)  # late, while the next one is in flight
-
-    assert partner.state_of(following) == "in_flight"
-    assert OutboundMessage.objects.get(pk=message.pk).duplicate_acks == 5
-    assert partner.events(message) == ["acknowledged"]
-    assert len(partner.peer.received) == 2
-
-
 @pytest.mark.requirement("000-087")
 def test_directions_count_independently(pair: PairFactory) -> None:
     """We are Sender and Receiver of the same pair at once."""

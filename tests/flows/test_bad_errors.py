@@ -139,6 +139,20 @@ def test_an_error_for_another_message_never_touches_the_one_in_flight(code: str,
     assert History.objects.filter(partner=world.there, event__startswith="Error").count() == 1
 
 
+@pytest.mark.parametrize("code", ["TransientError", "SequenceGap", "NotSupported"])
+def test_a_warning_about_the_message_in_flight_is_noted(code: str) -> None:
+    """D26."""
+    world, message, _ = waiting()
+    before = world.link.lane
+
+    come(world, about(world, message.message_id, code, severity="Warning"))
+
+    assert world.link.lane == before
+    assert not Incident.objects.exists()
+    noted = History.objects.filter(message_id=message.message_id, event__startswith="Error")
+    assert noted.count() == 1
+
+
 def test_an_error_with_nothing_in_flight_is_noted(world: World) -> None:
     message = world.submit()
     world.settle()

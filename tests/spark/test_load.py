@@ -258,18 +258,16 @@ def test_bad_rows_fail_the_job(spark: SparkSession, office: Office) -> None:
 def test_options_and_columns_are_checked_before_anything_is_sent(
     spark: SparkSession, office: Office
 ) -> None:
+    """Every option: test_options.py."""
     pair = office.silent_pair()
     rows = orders(spark, [pair], 5)
     for said, options in {
         "Option idcolum is unknown: do you mean idColumn": {"idColum": "order_no"},
-        "Option jobId is missing": {"keyColumns": "order_no"},
         "Column order_no is bigint: cast it to string": {"idColumn": "order_no"},
         "Column orderno of option keyColumns is missing": {"keyColumns": "orderno", "jobId": "j"},
     }.items():
         with pytest.raises(PySparkException, match=said):
             load(rows, office, **options)
-    with pytest.raises(PySparkException, match="No MessageId: give idColumn, or keyColumns"):
-        rows.write.format("ebxml").mode("append").options(**office.options).save()
     with pytest.raises(PySparkException, match="Column order_no is none of a message"):
         load(rows.selectExpr("*", "'x' AS id"), office, idColumn="id")
     with pytest.raises(PySparkException, match="Mode overwrite: messages that were sent"):

@@ -121,9 +121,12 @@ class Server(SMTP, _Reading):
 
     def _extend(self, seconds: float | None = None) -> None:
         """Give the client so many seconds from now on. Before authentication, further commands do
-        not extend the time limit."""
+        not extend the time limit, however many."""
         if seconds is None and self.partner is None:
-            seconds = max(0.1, self._shown_by - self.loop.time())
+            seconds = self._shown_by - self.loop.time()
+            if seconds <= 0:
+                self._time_out()
+                return
         if self._deadline is not None:
             self._deadline.cancel()
         if self._is_counted:
@@ -131,7 +134,8 @@ class Server(SMTP, _Reading):
             self._deadline = self.loop.call_later(seconds, self._time_out)
 
     def _time_out(self) -> None:
-        self._closes = self.loop.create_task(self._end("421 4.4.2 too slow, closing"))
+        if self._closes is None and self._is_counted:
+            self._closes = self.loop.create_task(self._end("421 4.4.2 too slow, closing"))
 
     async def _end(self, reply: str) -> None:
         """End the connection, with a reply if the client still reads."""

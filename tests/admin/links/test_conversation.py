@@ -94,7 +94,8 @@ def hole(agreement: Agreement) -> InboundConversation:
 )
 def test_words_for_what_is_sent_in_order(state: str, broken: bool, said: str) -> None:
     row = OutboundConversation(state=state, broken=broken, next_number=4)
-    assert admin.site.get_model_admin(OutboundConversation).sentence(row).startswith(said)
+    page: Any = admin.site.get_model_admin(OutboundConversation)
+    assert page.sentence(row).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,8 @@ def test_words_for_what_is_delivered_in_order(
 ) -> None:
     row: Any = InboundConversation(next_number=following, called=called, due=timezone.now())
     row.held_numbers = held
-    assert admin.site.get_model_admin(InboundConversation).sentence(row).startswith(said)
+    page: Any = admin.site.get_model_admin(InboundConversation)
+    assert page.sentence(row).startswith(said)
 
 
 # --- a conversation that stands still -----------------------------------------------------------

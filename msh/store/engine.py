@@ -87,38 +87,28 @@ def run(first: Call[A], second: Call[B], third: Call[C], /) -> tuple[list[A], li
 def run(*calls: Call[object]) -> tuple[list[Any], ...]: ...
 def run(*calls: Call[object]) -> tuple[list[Any], ...]:
     """Run them in this order in one round trip; the rows of each."""
-    return _execute(calls)
+    return run_all(calls)
 
 
-def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
-    """Run writes in one round trip. `last`: COMMIT goes with them, in a `short_transaction`."""
-    _execute(calls, last=last)
-
-
-def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
-    begins, ends = transactions.has_to_begin(), last and transactions.is_short()
-    # Nothing to write, and no transaction to end: BEGIN is sent with the first statement, so none
-    # has begun.
-    if not calls and (begins or not ends):
-        return ()
-    database = _database()
-    asked = [Asked(c.statement.sql, c.values, c.statement.row, c.statement.binary) for c in calls]
-    with database.wrap_database_errors:
-        rows = execute(database.connection, asked, begins=begins, ends=ends)
-        transactions.note_begin()
-    return tuple(rows)
-
-
-def _database() -> Any:
-    """Django's connection of this thread, connected.
+def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
+    """As `run`. `last`: COMMIT goes with them, in a `short_transaction`.
 
     Raises TransactionManagementError, as Django's own cursors do, in a transaction that is marked
     for rollback: its COMMIT would do nothing and raise nothing.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    begins, ends = transactions.here.begins, last and transactions.here.is_short
+    # Nothing to write, and no transaction to end: BEGIN is sent with the first statement, so none
+    # has begun.
+    if not calls and (begins or not ends):
+        return ()
+    database: Any = connections[DEFAULT_DB_ALIAS]
     database.ensure_connection()
     database.validate_no_broken_transaction()
-    return database
+    asked = [Asked(c.statement.sql, c.values, c.statement.row, c.statement.binary) for c in calls]
+    with database.wrap_database_errors:
+        rows = execute(database.connection, asked, begins=begins, ends=ends)
+        transactions.here.begins = False
+    return tuple(rows)
 
 
 USE_INDEX_ORDER = Write("""

@@ -204,7 +204,9 @@ def _run_together(
     try:
         libpq.enter_pipeline_mode()
         if begins:
-            libpq.send_query_params(_begin(session), None)
+            level = session.isolation_level
+            of_level = f" ISOLATION LEVEL {level.name.replace('_', ' ')}" if level else ""
+            libpq.send_query_params(f"BEGIN{of_level}".encode(), None)
         place = int(begins)
         for one in converted:
             _send(libpq, one)
@@ -226,11 +228,6 @@ def _run_together(
                 _prepared_on(session).drop(one)
         raise _error(session, failed)
     return [results[place] for place in places]
-
-
-def _begin(session: Session) -> bytes:
-    level = session.isolation_level
-    return f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode() if level else b"BEGIN"
 
 
 def _send(libpq: PGconn, one: _Converted) -> None:

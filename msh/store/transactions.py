@@ -11,13 +11,14 @@ from django.db.transaction import atomic
 from psycopg.pq import TransactionStatus
 
 
-class _Thread(threading.local):
+class _Here(threading.local):
     begins = False
     """BEGIN goes with the next round trip of this thread."""
     is_short = False
+    """COMMIT may go with a round trip of this thread."""
 
 
-_thread = _Thread()
+here = _Here()
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def short_transaction() -> Iterator[None]:
         with atomic():
             yield
         return
-    _thread.begins = _thread.is_short = True
+    here.begins = here.is_short = True
     try:
         yield
         if _is_open(database):
@@ -44,7 +45,7 @@ def short_transaction() -> Iterator[None]:
         _undo(database)
         raise
     finally:
-        _thread.begins = _thread.is_short = False
+        here.begins = here.is_short = False
 
 
 def _undo(database: Any) -> None:
@@ -62,18 +63,3 @@ def _undo(database: Any) -> None:
 def _is_open(database: Any) -> bool:
     status: TransactionStatus = database.connection.info.transaction_status
     return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-
-
-def has_to_begin() -> bool:
-    """Whether BEGIN goes with the next round trip of this thread."""
-    return _thread.begins
-
-
-def is_short() -> bool:
-    """Whether COMMIT may go with a round trip of this thread."""
-    return _thread.is_short
-
-
-def note_begin() -> None:
-    """BEGIN has been executed, where it was due."""
-    _thread.begins = False

@@ -142,11 +142,13 @@ def terms_of(row: Any) -> Terms:
 
 
 def lane_of(link: Any, message: Any | None) -> Lane:
-    """The frozen lane of a link's row and that of its message in flight."""
+    """The frozen lane of a link's row and that of its message in flight: rows of models or of SQL,
+    where Django has psycopg return jsonb as text."""
+    stored = message.terms if message else ""
     flying = message and InFlight(
         message_id=message.message_id,
         sequence_number=message.sequence_number,
-        terms=_stored_terms(message.terms),
+        terms=_stored_terms(stored if isinstance(stored, str) else json.dumps(stored)),
         attempt=link.attempt,
         retries_spent=link.retries_spent,
         transients=link.transients,
@@ -165,20 +167,11 @@ def lane_of(link: Any, message: Any | None) -> Lane:
     )
 
 
-def _stored_terms(stored: Any) -> Terms:
-    """Read the terms from a row of a model or of SQL: Django has psycopg return jsonb as text."""
-    return _terms_of_text(stored) if isinstance(stored, str) else _terms_of(stored)
-
-
 @lru_cache(maxsize=1000)
-def _terms_of_text(text: str) -> Terms:
+def _stored_terms(text: str) -> Terms:
     """There are few agreements, and each has the same terms for all of its messages."""
-    return _terms_of(json.loads(text))
-
-
-def _terms_of(stored: dict[str, int]) -> Terms:
     try:
-        return Terms.of_stored(stored)
+        return Terms.of_stored(json.loads(text))
     except UnreadableTermsError as problem:
         return UnreadableTerms(str(problem))
 

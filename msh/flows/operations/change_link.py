@@ -43,9 +43,9 @@ def require_as_seen(
     """Raises NotPossible if the locked lane of this partner has changed since it was seen: another
     message is in flight, or the suspension is another one. None is anything, a MessageId of "" is
     nothing in flight."""
-    flying = links.lane(partner.pk).in_flight
+    locked = links.locked(partner.pk)
+    flying, (since, cause, detail, _) = locked.lane.in_flight, locked.suspended
     message_id = flying.message_id if flying else ""
-    since, cause, detail, _ = links.suspended(partner.pk)
     changes = []
     if if_message not in (None, message_id):
         changes.append(f"message {message_id} is in flight" if flying else "nothing is in flight")

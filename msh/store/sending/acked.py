@@ -106,7 +106,7 @@ class AckedLink:
         """
         key = self.partner.pk
         _known.pop(key, None)
-        version = self.links.row(key).version
+        version = self.links.locked(key).row.version
         call = fast_path.if_unchanged(self.links.calls(), version, self._proof())
         if call is None:
             return False
@@ -133,16 +133,16 @@ class AckedLink:
         """Return the row as it would be read after this: with the first of ours promised, and the
         first of `copies` the head of the queue."""
         key, flying = self.partner.pk, self._copies[0]
-        lane = self.links.lane(key)
-        state: dict[str, Any] = vars(self.links.state(key))
+        locked = self.links.locked(key)
+        state: dict[str, Any] = vars(locked.state())
         head = copies[0] if copies else None
         terms: dict[str, Any] = {name: getattr(head, name, None) for name in _TERMS}
         return replace(
-            self.links.row(key),
+            locked.row,
             **{name: value for name, value in state.items() if name != "link_id"},
             **terms,
             message_id=flying.message_id,
-            sequence_number=lane.flying.sequence_number,
+            sequence_number=locked.lane.flying.sequence_number,
             terms=text_of(terms_of(flying)),
             forwards_id=flying.forwards_id,
             size=flying.size,

@@ -1,25 +1,96 @@
-"""What each effect of the Sender's table writes, beyond what all messages have in common."""
+"""A locked link, and what each effect of the Sender's table writes of it, beyond what all messages
+have in common."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
+from msh.models.link import lane_of, terms_of
 from msh.protocol import effects as do
 from msh.protocol.agreement import Terms
+from msh.protocol.events import LanePolled, Numbered
 from msh.protocol.kinds import Verdict
+from msh.protocol.lane import Lane
 from msh.store import incidents
 
-from . import message_sql, upstream
+from . import link_sql, message_sql, upstream
 from .effects import COMMON, Method, Writer
-from .locked_link import Locked
+from .link_sql import LinkRow
 
 
 @lru_cache(maxsize=1000)
 def text_of(terms: Terms) -> str:
     """Return the terms as they are stored with a message in flight."""
     return json.dumps(asdict(terms))
+
+
+class Suspension(NamedTuple):
+    """A suspension of a link: since when, for what, and why in words and as a Reason."""
+
+    since: datetime | None
+    kind: str
+    detail: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Locked:
+    """A locked link while this transaction steps it."""
+
+    row: LinkRow
+    """As it was read."""
+    lane: Lane
+    head: tuple[int, LanePolled] | None
+    """Row id and event of the head of the queue."""
+    keys: dict[str, int]
+    """MessageId → row id, of every message that the steps may name."""
+    forwards: dict[str, int]
+    """MessageId → row id of the inbound message that is forwarded as this one."""
+    suspended: Suspension
+    changed: bool = False
+
+    @classmethod
+    def of(cls, row: LinkRow) -> Self:
+        lane = lane_of(row, row if row.in_flight_id else None)
+        keys, forwards, head = {}, {}, None
+        if row.in_flight_id and row.message_id:
+            keys[row.message_id] = row.in_flight_id
+            if row.forwards_id:
+                forwards[row.message_id] = row.forwards_id
+        if row.head_id:
+            number, epoch = row.head_sequence_number, row.head_epoch
+            # One that has a number is rewound and keeps it.
+            again = None if number is None or epoch is None else Numbered(number, epoch)
+            earlier = row.head_earlier_attempts or 0
+            head = row.head_id, LanePolled(row.head_message_id, terms_of(row), again, earlier)
+        why = (row.suspended_for, row.suspended_detail, row.suspended_reason)
+        return cls(row, lane, head, keys, forwards, Suspension(row.suspended_since, *why))
+
+    def state(self) -> link_sql.LinkState:
+        """What is written of it."""
+        lane, flying, suspended = self.lane, self.lane.in_flight, self.suspended
+        return link_sql.LinkState(
+            link_id=self.row.id,
+            state=lane.state,
+            next_number=lane.next_number,
+            epoch=lane.epoch,
+            in_flight_id=self.keys[flying.message_id] if flying else None,
+            due=lane.due,
+            unsent=lane.unsent,
+            promised=lane.promised,
+            attempt=flying.attempt if flying else 0,
+            retries_spent=flying.retries_spent if flying else 0,
+            transients=flying.transients if flying else 0,
+            transient_since=flying.transient_since if flying else None,
+            late_ack=lane.late_ack,
+            suspended_since=suspended.since,
+            suspended_for=suspended.kind,
+            suspended_detail=suspended.detail,
+            suspended_reason=suspended.reason,
+        )
 
 
 @dataclass(slots=True)

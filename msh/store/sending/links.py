@@ -22,16 +22,8 @@ from msh.store.engine import Call, run, run_all
 from msh.store.history import ITSELF, Actor
 
 from . import best_effort_sql, fast_path, link_sql, message_sql
-from .link_effects import LinkWriter
+from .link_effects import LinkWriter, Locked, Suspension
 from .link_sql import LinkRow
-from .locked_link import (
-    NOT_SUSPENDED,
-    Locked,
-    Suspension,
-    link_state,
-    locked_of,
-    suspension_of,
-)
 from .message_sql import SentMessage
 from .unit import BEFORE_ALL, UnitOfWork
 
@@ -74,20 +66,17 @@ class OutboundLinks(UnitOfWork):
         )
         links = cls.of(rows)
         if sent and partner_id in links:
-            links._add_key(partner_id, sent[0])  # noqa: SLF001  its own
+            locked, message = links.locked(partner_id), sent[0]
+            locked.keys[message.message_id] = message.id
+            if message.forwards_id:
+                locked.forwards[message.message_id] = message.forwards_id
         return links, sent[0] if sent else None
 
     @classmethod
     def of(cls, rows: Iterable[LinkRow]) -> Self:
-        locked = {row.partner_id: locked_of(row) for row in rows}
+        locked = {row.partner_id: Locked.of(row) for row in rows}
         now = max((one.row.now for one in locked.values()), default=BEFORE_ALL)
         return cls(now, _locked=locked)
-
-    def _add_key(self, partner_id: int, message: SentMessage) -> None:
-        locked = self._held(partner_id)
-        locked.keys[message.message_id] = message.id
-        if message.forwards_id:
-            locked.forwards[message.message_id] = message.forwards_id
 
     def __contains__(self, partner_id: object) -> bool:
         return partner_id in self._locked
@@ -95,38 +84,19 @@ class OutboundLinks(UnitOfWork):
     def __iter__(self) -> Iterator[int]:
         return iter(tuple(self._locked))
 
-    def _held(self, partner_id: int) -> Locked:
+    def locked(self, partner_id: int) -> Locked:
+        """Raises OutboundLink.DoesNotExist, as all that is asked of a link that is not there."""
         locked = self._locked.get(partner_id)
         if locked is None:  # its partner was deleted after somebody had read the link
             raise OutboundLink.DoesNotExist(f"Partner {partner_id} has no link any more.")
         return locked
 
     def lane(self, partner_id: int) -> Lane:
-        """Return the lane. As all that is asked of a link, it raises OutboundLink.DoesNotExist for
-        one that is not there."""
-        return self._held(partner_id).lane
-
-    def row(self, partner_id: int) -> LinkRow:
-        """Return the row as it was read."""
-        return self._held(partner_id).row
-
-    def state(self, partner_id: int) -> link_sql.LinkState:
-        return link_state(self._held(partner_id))
-
-    def in_flight_id(self, partner_id: int) -> int:
-        locked = self._held(partner_id)
-        return locked.keys[locked.lane.flying.message_id]
-
-    def size(self, partner_id: int) -> int:
-        """Return the bytes of payload of the message in flight, if it is the one that was read."""
-        return self._held(partner_id).row.size or 0
-
-    def suspended(self, partner_id: int) -> Suspension:
-        return suspension_of(self._held(partner_id).row)
+        return self.locked(partner_id).lane
 
     def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:
         """Let `event` happen. Raises IllegalTransition with nothing changed."""
-        locked = self._held(partner_id)
+        locked = self.locked(partner_id)
         before = locked.lane
         after, effects = sender.step(before, event, now=self.now)
         locked.lane = after
@@ -143,7 +113,7 @@ class OutboundLinks(UnitOfWork):
         return after
 
     def start_next(self, partner_id: int) -> None:
-        locked = self._held(partner_id)
+        locked = self.locked(partner_id)
         if locked.head is None:
             return
         head_id, polled = locked.head
@@ -154,7 +124,7 @@ class OutboundLinks(UnitOfWork):
 
     def touch(self, partner_id: int) -> None:
         """Write the link although it is the same: who has read its queue has to read it again."""
-        self._held(partner_id).changed = True
+        self.locked(partner_id).changed = True
 
     def claim_best_effort(self, key: int, until: datetime) -> None:
         self.add(best_effort_sql.LEASE(key=key, until=until))
@@ -180,7 +150,7 @@ class OutboundLinks(UnitOfWork):
 
     def _states(self) -> Iterable[Call[object]]:
         changed = (locked for locked in self._locked.values() if locked.changed)
-        return [link_sql.WRITE.of(link_state(locked)) for locked in changed]
+        return [link_sql.WRITE.of(locked.state()) for locked in changed]
 
     def _note_suspension(
         self,
@@ -191,7 +161,7 @@ class OutboundLinks(UnitOfWork):
         actor: Actor,
     ) -> None:
         if after.state is not LaneState.SUSPENDED:
-            locked.suspended = NOT_SUSPENDED
+            locked.suspended = Suspension(None, "", "", Reason.NONE)
         elif before.state is not LaneState.SUSPENDED:
             incidents = [e for e in effects if isinstance(e, do.OpenIncident)]
             kind = incidents[0].kind if incidents else OPERATOR

@@ -173,7 +173,7 @@ def end_all(ended: Sequence[Ended]) -> None:
 
 def end_lost_leases() -> None:
     """As each poll does once a second."""
-    end_best_effort(lock_lost(polling.AT_ONCE))
+    end_best_effort((lost, None) for lost in lock_lost(polling.AT_ONCE))
 
 
 def run_until_quiet(loop: WorkerLoop, seconds: float = 0.05) -> None:

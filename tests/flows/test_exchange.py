@@ -6,7 +6,7 @@ import pytest
 
 from msh.flows.operations import change_link
 from msh.flows.sending import submit
-from msh.flows.sending.kinds import LaneCopy, SignalCopy
+from msh.flows.sending.kinds import LaneCopy
 from msh.flows.sending.prepare import SubmitRefused
 from msh.models import (
     Attempt,
@@ -22,6 +22,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
+from msh.store.sending.signals import SignalCopy
 from msh.transport.job import Job
 
 from .byhand import TRANSMITTED

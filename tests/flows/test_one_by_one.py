@@ -12,7 +12,7 @@ from msh.models import History, OutboundMessage, PartyEvent, Signal
 from msh.protocol.attempt import AttemptResult
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending import polling
-from msh.store.sending.best_effort import BestEffortResult
+from msh.store.sending.best_effort_sql import BestEffortCopy
 from msh.store.sending.isolation import isolate_best_effort
 from tests.sessions import in_another_session, meet
 
@@ -75,9 +75,9 @@ def test_a_best_effort_message_that_another_has_sent_is_left_alone() -> None:
 
 def isolate(message: OutboundMessage, result: AttemptResult | None = None) -> None:
     partner_id = message.agreement.partner_id
-    one = BestEffortResult(message.pk, message.message_id, partner_id, result)
+    copy = BestEffortCopy(message.pk, message.message_id, partner_id)
     with transaction.atomic():
-        isolate_best_effort(one, "cannot be composed")
+        isolate_best_effort(copy, result, "cannot be composed")
 
 
 @pytest.mark.parametrize(

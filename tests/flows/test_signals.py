@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from msh import wire
-from msh.flows.sending.kinds import Ended, SignalCopy
+from msh.flows.sending.kinds import Ended
 from msh.models import History, InboundMessage, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.effects import QueueError
@@ -16,6 +16,7 @@ from msh.protocol.vocabulary import ErrorCode
 from msh.store.receiving.messages import queue_error
 from msh.store.sending import polling, signals
 from msh.store.sending.polling import Slots
+from msh.store.sending.signals import SignalCopy
 from msh.transport.job import Job
 from partners.models import Partner
 

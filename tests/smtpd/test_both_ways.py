@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from msh.flows.operations import change_link
-from msh.flows.sending.kinds import SignalCopy
 from msh.flows.sending.submit import submit
 from msh.models import InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
 from msh.store.history import Actor
+from msh.store.sending.signals import SignalCopy
 from msh.transport.job import Job
 from msh.transport.smtp import SmtpTransport
 from partners.models import Credential, CredentialKind, Partner, digest_of

@@ -12,18 +12,13 @@ from django.conf import settings
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies, lanes
 from msh.flows.sending.copies import ANSWER_LIMIT, UNSENDABLE, why_unsendable
-from msh.flows.sending.kinds import BestEffortCopy, Ended, Unit
+from msh.flows.sending.kinds import Ended, Unit
 from msh.flows.sending.one_by_one import found
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.incidents import processing_failed
 from msh.store.sending import polling
-from msh.store.sending.best_effort import (
-    BestEffortResult,
-    end_best_effort,
-    end_calls,
-    lock_lost,
-)
-from msh.store.sending.best_effort_sql import BestEffortRow
+from msh.store.sending.best_effort import end_best_effort, end_calls, lock_lost
+from msh.store.sending.best_effort_sql import BestEffortCopy, BestEffortRow
 from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Slots, Work
@@ -33,12 +28,12 @@ from msh.wire.dialect import Entity, dialect_named
 
 
 def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
-    end_best_effort(map(_result_of, ended))
+    end_best_effort((one.copy, one.result) for one in ended)
 
 
 def claim(links: Work, budget: SendBudget) -> list[Job]:
     """Those whose worker was lost end, with an unknown outcome: there is never a second copy."""
-    end_best_effort(links.lost)
+    end_best_effort((lost, None) for lost in links.lost)
     deadline: float = settings.MSH_HTTP_DEADLINE
     until = links.now + timedelta(seconds=deadline + 2 * GRACE)
 
@@ -49,8 +44,8 @@ def claim(links: Work, budget: SendBudget) -> list[Job]:
     def give_up(row: BestEffortRow, problem: Exception) -> None:
         why = why_unsendable(problem)
         failed = AttemptResult(AttemptOutcome.FAILED, detail=why, body_sent=False)
-        one = BestEffortResult(row.id, row.message_id, row.partner_id, failed)
-        links.add_all(end_calls(one, links.now))
+        copy = BestEffortCopy(row.id, row.message_id, row.partner_id)
+        links.add_all(end_calls(copy, failed, links.now))
         if not isinstance(problem, UNSENDABLE):
             about = (row.partner_id, "out", row.message_id, why, links.now)
             links.add_all(processing_failed(*about))
@@ -60,25 +55,21 @@ def claim(links: Work, budget: SendBudget) -> list[Job]:
 
 
 def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
-    return [_unit(Work.none, _result_of(one), [one]) for one in ended]
+    return [_unit(Work.none, one.copy, one) for one in ended]
 
 
 def units_of_poll(slots: Slots) -> Iterable[Unit]:
     for row in found(polling.lock_best_effort, slots):
-        one = BestEffortResult(row.id, row.message_id, row.partner_id, None)
-        yield _unit(partial(polling.work_of_best_effort, row.id), one)
+        copy = BestEffortCopy(row.id, row.message_id, row.partner_id)
+        yield _unit(partial(polling.work_of_best_effort, row.id), copy)
     for lost in found(lock_lost, polling.AT_ONCE):
         yield _unit(partial(polling.work_of_lost, lost), lost)
 
 
-def _unit(lock: Callable[[], Work], one: BestEffortResult, ended: Sequence[Ended] = ()) -> Unit:
-    isolate = partial(isolate_best_effort, one)
-    return Unit(f"BestEffort message {one.message_id}", lock, isolate, ended)
-
-
-def _result_of(one: Ended) -> BestEffortResult:
-    copy: BestEffortCopy = one.copy
-    return BestEffortResult(copy.key, copy.message_id, copy.partner_id, one.result)
+def _unit(lock: Callable[[], Work], copy: BestEffortCopy, ended: Ended | None = None) -> Unit:
+    isolate = partial(isolate_best_effort, copy, ended and ended.result)
+    of_outcome = (ended,) if ended else ()
+    return Unit(f"BestEffort message {copy.message_id}", lock, isolate, of_outcome)
 
 
 def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:

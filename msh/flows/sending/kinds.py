@@ -19,7 +19,7 @@ which kind records how the POST ended: `sending_loop.py` has the table.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from msh.flows.send_budget import SendBudget
@@ -59,34 +59,6 @@ class FlightCopy:
     agreement_id: int
     attempt: int
     writes_link: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, slots=True)
-class BestEffortCopy:
-    """The copy of a BestEffort message. With an `agreement_id` the answer to it is read."""
-
-    key: int
-    message_id: str
-    partner_id: int
-    agreement_id: int | None = None
-    writes_link: ClassVar[bool] = False
-
-
-@dataclass(frozen=True, slots=True)
-class SignalCopy:
-    """A signal, by the row id `key`. If its POST fails, the same bytes are tried again."""
-
-    key: int
-    kind: str
-    ref_to_message_id: str
-    partner_id: int
-    routed: bool = False
-    """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
-    again: bool = field(default=False, compare=False)
-    """It was transmitted before."""
-    content_type: str = field(default="", compare=False)
-    body: bytes | None = field(default=None, compare=False, repr=False)
-    writes_link: ClassVar[bool] = False
 
 
 Answer = AckReceived | ErrorReceived

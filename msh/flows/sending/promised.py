@@ -19,7 +19,7 @@ from django.db import DatabaseError
 from msh.flows.hints import Hints, Promise
 from msh.flows.sending import lanes
 from msh.flows.sending.copies import why_unsendable
-from msh.flows.sending.kinds import Ended, LaneCopy
+from msh.flows.sending.kinds import Ended, LaneCopy, attempts_of
 from msh.flows.wake_up import are_resting
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.events import CopyPromised
@@ -27,7 +27,7 @@ from msh.store import capacity
 from msh.store.sending import polling
 from msh.store.sending.isolation import describe
 from msh.store.sending.links import OutboundLinks
-from msh.store.sending.message_sql import CopyRow, EndedAttempt, PromisedCopy
+from msh.store.sending.message_sql import CopyRow, PromisedCopy
 from msh.transport.carrier import Finished
 from msh.transport.job import Job
 
@@ -185,17 +185,13 @@ def with_copy(one: Ended, kind: type[LaneCopy]) -> Ended:
 def record(settled: list[Ended]) -> bool:
     """Write how these ended, which changes nothing else. False if one of them cannot be written."""
     try:
-        polling.end_attempts([_ended_attempt(one.copy, one.result) for one in settled])
+        polling.end_attempts(attempts_of(settled))
     except Exception as error:
         if capacity.is_gone(error):
             raise
         logger.warning("the ends of attempts are recorded one by one: %s", describe(error))
         return False
     return True
-
-
-def _ended_attempt(copy: LaneCopy, result: AttemptResult) -> EndedAttempt:
-    return EndedAttempt(copy.key, copy.attempt, result.status, result.detail, result.reason)
 
 
 def _unsendable(row: PromisedCopy, why: str) -> Ended:

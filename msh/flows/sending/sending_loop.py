@@ -14,16 +14,7 @@ from msh.flows.send_budget import SendBudget
 from msh.flows.sending import best_effort, flights, lanes, one_by_one, promised, signals
 from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import NotNowError, answer_of_best_effort, ended_with
-from msh.flows.sending.kinds import (
-    BestEffortCopy,
-    Ended,
-    FlightCopy,
-    Kind,
-    LaneCopy,
-    SettledCopy,
-    SignalCopy,
-    Unit,
-)
+from msh.flows.sending.kinds import Ended, FlightCopy, Kind, LaneCopy, SettledCopy, Unit
 from msh.flows.sending.outcomes import HOLD, Outcomes
 from msh.flows.wake_up import WakeUp, wake_up_for
 from msh.flows.worker_loop import PAUSE, REST, WorkerLoop
@@ -32,8 +23,10 @@ from msh.store import capacity
 from msh.store.flights import polling as flight_polling
 from msh.store.flights.flights import Flights
 from msh.store.sending import polling
+from msh.store.sending.best_effort_sql import BestEffortCopy
 from msh.store.sending.isolation import describe
 from msh.store.sending.polling import Slots, Work
+from msh.store.sending.signals import SignalCopy
 from msh.store.transactions import short_transaction
 from msh.transport.carrier import AT_ONCE_PER_PARTNER, Finished
 from msh.transport.job import Job

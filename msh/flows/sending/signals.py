@@ -15,7 +15,7 @@ from msh import wire
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import copies
 from msh.flows.sending.copies import UNSENDABLE, why_unsendable
-from msh.flows.sending.kinds import Ended, SignalCopy, Unit
+from msh.flows.sending.kinds import Ended, Unit
 from msh.flows.sending.one_by_one import found
 from msh.models import SignalKind
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -27,10 +27,10 @@ from msh.store.sending.isolation import isolate_signal
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Slots, Work
 from msh.store.sending.signals import (
+    CLAIM,
     KEEP_CLAIMED,
     PendingSignal,
-    SignalResult,
-    claim_signal,
+    SignalCopy,
     end_signal,
     end_signals,
 )
@@ -73,7 +73,7 @@ def http_deadline() -> float:
 
 def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
     links.forwards |= any(one.copy.routed for one in ended)
-    links.add_all(end_signals([_result(one.copy, one.result) for one in ended], links.now))
+    links.add_all(end_signals([(one.copy, one.result) for one in ended], links.now))
 
 
 def claim(links: Work, budget: SendBudget) -> list[Job]:
@@ -84,7 +84,7 @@ def claim(links: Work, budget: SendBudget) -> list[Job]:
 
     def make(row: PendingSignal) -> Job:
         job = _job(row, links.now)
-        links.add(claim_signal(row.id, until=until))
+        links.add(CLAIM(key=row.id, until=until))
         return job
 
     rows = (row for row in links.signals if budget.reserve(row.partner_id))
@@ -101,8 +101,7 @@ def units_of_poll(slots: Slots) -> Iterable[Unit]:
 
 
 def _unit(lock: Callable[[], Work], copy: SignalCopy, ended: Sequence[Ended] = ()) -> Unit:
-    about = (copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id)
-    return Unit(f"signal {copy.key}", lock, partial(isolate_signal, *about), ended)
+    return Unit(f"signal {copy.key}", lock, partial(isolate_signal, copy), ended)
 
 
 def jobs_of_claimed(links: Work, budget: SendBudget) -> tuple[list[Job], list[int]]:
@@ -125,15 +124,10 @@ def _end_unsendable(links: OutboundLinks, row: PendingSignal, problem: Exception
     why = why_unsendable(problem)
     result = AttemptResult(outcome, detail=why, body_sent=False)
     copy = _copy(row, row.content_type, row.body)
-    links.add_all(end_signal(_result(copy, result), links.now))
+    links.add_all(end_signal(copy, result, links.now))
     if not isinstance(problem, UNSENDABLE):
         about = (row.partner_id, "in", row.ref_to_message_id, why, links.now)
         links.add_all(processing_failed(*about))
-
-
-def _result(copy: SignalCopy, result: AttemptResult) -> SignalResult:
-    about = (copy.key, copy.kind, copy.ref_to_message_id, copy.partner_id)
-    return SignalResult(*about, result, copy.again, copy.content_type, copy.body)
 
 
 def header_of(row: SignalText, partner: Partner, identity: Identity, now: datetime) -> Header:

@@ -16,62 +16,50 @@ from msh.store.engine import Call, run
 from msh.store.history import HistoryRow
 
 from . import best_effort_sql, message_sql, party_events
+from .best_effort_sql import BestEffortCopy
 from .effects import COMMON, Method, Writer
 from .unit import UnitOfWork, end_attempt
 
 
-@dataclass(frozen=True, slots=True)
-class BestEffortResult:
-    """How the one attempt of a BestEffort message ended; None: its worker was lost."""
-
-    key: int
-    message_id: str
-    partner_id: int
-    result: AttemptResult | None
+def lock_lost(limit: int) -> list[BestEffortCopy]:
+    """Those whose worker was lost."""
+    return run(best_effort_sql.LOCK_LOST(limit=limit))[0]
 
 
-def lock_lost(limit: int) -> list[BestEffortResult]:
-    (rows,) = run(best_effort_sql.LOCK_LOST(limit=limit))
-    return [BestEffortResult(row.id, row.message_id, row.partner_id, None) for row in rows]
-
-
-def end_best_effort(ended: Iterable[BestEffortResult]) -> None:
-    """End it as SENT or FAILED; the From-Party is notified of the failure (D25)."""
-    by_key = {one.key: one for one in ended}
+def end_best_effort(ended: Iterable[tuple[BestEffortCopy, AttemptResult | None]]) -> None:
+    """SENT or FAILED; the From-Party is notified of the failure (D25). Without a result the worker
+    was lost."""
+    by_key = {copy.key: (copy, result) for copy, result in ended}
     if not by_key:
         return
     rows, (clock,) = run(best_effort_sql.LOCK_UNDER_WAY(keys=list(by_key)), CLOCK())
     calls: list[Call[object]] = []
     for row in rows:
         end = end_calls if row.state == "in_flight" else _attempt_calls
-        calls += end(by_key[row.id], clock.now)
+        calls += end(*by_key[row.id], clock.now)
     if calls:
         run(*calls)
 
 
-def end_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
-    transmitted = one.result is not None and one.result.outcome is AttemptOutcome.TRANSMITTED
+def end_calls(
+    copy: BestEffortCopy, result: AttemptResult | None, now: datetime
+) -> list[Call[object]]:
+    transmitted = result is not None and result.outcome is AttemptOutcome.TRANSMITTED
     state = "sent" if transmitted else "failed"
-    detail = one.result.detail if one.result else "the worker was lost, outcome unknown"
-    row = HistoryRow(
-        one.partner_id,
-        "out",
-        "AttemptEnded",
-        one.message_id,
-        from_state="in_flight",
-        to_state=state,
-        detail=detail,
-        at=now,
-    )
-    calls: list[Call[object]] = [message_sql.COMPLETE(key=one.key, state=state, at=now)]
-    calls += _attempt_calls(one, now)
+    detail = result.detail if result else "the worker was lost, outcome unknown"
+    about = (copy.partner_id, "out", "AttemptEnded", copy.message_id)
+    row = HistoryRow(*about, from_state="in_flight", to_state=state, detail=detail, at=now)
+    calls: list[Call[object]] = [message_sql.COMPLETE(key=copy.key, state=state, at=now)]
+    calls += _attempt_calls(copy, result, now)
     if not transmitted:
-        calls.append(party_events.insert_event(one.key, PartyEventKind.FAILED, detail, now))
+        calls.append(party_events.insert_event(copy.key, PartyEventKind.FAILED, detail, now))
     return [*calls, history.insert(row)]
 
 
-def _attempt_calls(one: BestEffortResult, now: datetime) -> list[Call[object]]:
-    return [] if one.result is None else [end_attempt(one.key, 1, one.result, now)]
+def _attempt_calls(
+    copy: BestEffortCopy, result: AttemptResult | None, now: datetime
+) -> list[Call[object]]:
+    return [] if result is None else [end_attempt(copy.key, 1, result, now)]
 
 
 def add_errors(

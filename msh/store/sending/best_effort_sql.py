@@ -1,6 +1,7 @@
 """BestEffort messages: outside the order of their link, one attempt each."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from msh.store.engine import Key, Statement, Write
 
@@ -18,12 +19,15 @@ class WaitingMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class LostMessage:
-    """A BestEffort message whose worker was lost, locked."""
+class BestEffortCopy:
+    """The copy of a BestEffort message, by the row id `key`. With an `agreement_id` the answer to
+    it is read."""
 
-    id: int
+    key: int
     message_id: str
     partner_id: int
+    agreement_id: int | None = None
+    writes_link: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +138,14 @@ LOCK_OPEN = Statement(
 
 LOCK_LOST = Statement(
     """
-    SELECT message.id, message.message_id, link.partner_id
+    SELECT message.id AS key, message.message_id, link.partner_id
     FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
     WHERE message.semantics = 'BestEffort' AND message.state = 'in_flight'
       AND message.due <= statement_timestamp()
     LIMIT %(limit)s
     FOR NO KEY UPDATE OF message SKIP LOCKED
     """,
-    LostMessage,
+    BestEffortCopy,
 )
 
 # An Error of the partner may come before the attempt is recorded.

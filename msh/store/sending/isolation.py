@@ -18,9 +18,10 @@ from msh.store.incidents import NewIncident, open_incident, processing_failed
 from msh.wire.text import prose
 
 from . import best_effort_sql, link_sql, party_events
-from .best_effort import BestEffortResult, end_calls
+from .best_effort import end_calls
+from .best_effort_sql import BestEffortCopy
 from .queue_sql import HEAD
-from .signals import SignalResult, end_signal
+from .signals import SignalCopy, end_signal
 from .unit import end_attempt
 
 DETAIL_LIMIT = 1000
@@ -141,21 +142,19 @@ def isolate_flight(
     run(*calls, *processing_failed(partner_id, "out", message_id, why, clock.now))
 
 
-def isolate_best_effort(one: BestEffortResult, why: str) -> None:
-    rows, (clock,) = run(best_effort_sql.LOCK_OPEN(key=one.key), CLOCK())
-    result = _writable(one.result) if one.result else _not_sent(why)
-    ended = BestEffortResult(one.key, one.message_id, one.partner_id, result)
-    calls = end_calls(ended, clock.now) if rows else []
-    run(*calls, *processing_failed(one.partner_id, "out", one.message_id, why, clock.now))
+def isolate_best_effort(copy: BestEffortCopy, ended: AttemptResult | None, why: str) -> None:
+    rows, (clock,) = run(best_effort_sql.LOCK_OPEN(key=copy.key), CLOCK())
+    result = _writable(ended) if ended else _not_sent(why)
+    calls = end_calls(copy, result, clock.now) if rows else []
+    run(*calls, *processing_failed(copy.partner_id, "out", copy.message_id, why, clock.now))
 
 
-def isolate_signal(key: int, kind: str, ref_to_message_id: str, partner_id: int, why: str) -> None:
+def isolate_signal(copy: SignalCopy, why: str) -> None:
     """Send this signal no more, and open an incident. A further copy of the message that it is
     about queues another."""
     now = read_clock()
-    ended = SignalResult(key, kind, ref_to_message_id, partner_id, _not_sent(why))
-    incident = processing_failed(partner_id, "in", ref_to_message_id, why, now)
-    run(*end_signal(ended, now), *incident)
+    incident = processing_failed(copy.partner_id, "in", copy.ref_to_message_id, why, now)
+    run(*end_signal(copy, _not_sent(why), now), *incident)
 
 
 def _failed(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
@@ -69,16 +68,6 @@ class FollowingCopy(CopyRow):
     transient_time_limit: int
     transient_wait_limit: int
     early_warning: int
-
-
-class EndedAttempt(NamedTuple):
-    """An attempt of a message that is complete: transmitted, with this answer."""
-
-    key: int
-    attempt: int
-    status: int | None
-    detail: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

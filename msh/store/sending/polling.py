@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from msh.protocol.attempt import AttemptResult
 from msh.protocol.lane import LaneState
 from msh.store.clock import CLOCK, read_clock
 from msh.store.engine import USE_INDEX_ORDER, Call, Key, run
@@ -12,11 +13,11 @@ from msh.transport.job import Job
 from msh.transport.slots import Room
 
 from . import best_effort_sql, link_sql, message_sql, signals
-from .best_effort import BestEffortResult, lock_lost
-from .best_effort_sql import WaitingMessage
+from .best_effort import lock_lost
+from .best_effort_sql import BestEffortCopy, WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
-from .message_sql import LARGE, CopyRow, EndedAttempt, PromisedCopy
+from .message_sql import LARGE, CopyRow, PromisedCopy
 from .signals import PendingSignal
 
 AT_ONCE = 50
@@ -66,7 +67,7 @@ class Work(OutboundLinks):
     missed: Collection[int] = ()
     """Partners whose link was asked for, and is locked by others."""
     best_effort: list[WaitingMessage] = field(default_factory=list)
-    lost: list[BestEffortResult] = field(default_factory=list)
+    lost: list[BestEffortCopy] = field(default_factory=list)
     """BestEffort messages whose worker was lost."""
     signals: list[PendingSignal] = field(default_factory=list)
     copies: list[CopyRow] = field(default_factory=list)
@@ -168,15 +169,16 @@ def load_promised(
     return run(message_sql.READ_PROMISED(**asked))[0]
 
 
-def end_attempts(ended: Collection[EndedAttempt]) -> None:
-    """Record that these attempts were transmitted, in a transaction of its own."""
+def end_attempts(ended: Collection[tuple[int, int, AttemptResult]]) -> None:
+    """Record that these attempts were transmitted, in a transaction of its own: of each the row id
+    of its message, its number and its result."""
     run(
         message_sql.END_ATTEMPTS(
-            keys=[one.key for one in ended],
-            attempts=[one.attempt for one in ended],
-            statuses=[one.status for one in ended],
-            details=[one.detail for one in ended],
-            reasons=[one.reason for one in ended],
+            keys=[key for key, _, _ in ended],
+            attempts=[number for _, number, _ in ended],
+            statuses=[result.status for _, _, result in ended],
+            details=[result.detail for _, _, result in ended],
+            reasons=[result.reason for _, _, result in ended],
         )
     )
 
@@ -244,8 +246,8 @@ def _lock_best_effort(slots: Slots) -> list[Call[WaitingMessage]]:
 
 def _lock_signals(slots: Slots) -> list[Call[PendingSignal]]:
     return [
-        signals.lock_pending(
-            room.partners,
+        signals.LOCK_PENDING(
+            partners=list(room.partners),
             only=room.only,
             limit=room.slots,
             of_partner=slots.of_partner + ONE_MORE,
@@ -275,7 +277,7 @@ def work_of_best_effort(key: int) -> Work:
     return Work(clock.now, best_effort=rows)
 
 
-def work_of_lost(one: BestEffortResult) -> Work:
+def work_of_lost(one: BestEffortCopy) -> Work:
     return Work(read_clock(), lost=[one])
 
 

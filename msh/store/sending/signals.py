@@ -1,9 +1,10 @@
 """Acknowledgements and Error Messages: from pending to transmitted."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import history
@@ -53,18 +54,21 @@ class PendingSignal(RouteColumns):
 
 
 @dataclass(frozen=True, slots=True)
-class SignalResult:
-    """How sending one signal ended, and the bytes that were sent."""
+class SignalCopy:
+    """A signal that is sent, by the row id `key`, and the bytes that are. If its POST fails, the
+    same are tried again."""
 
     key: int
     kind: str
     ref_to_message_id: str
     partner_id: int
-    result: AttemptResult
-    again: bool = False
+    routed: bool = False
+    """The message it acknowledges may be forwarded as soon as it was transmitted (000 §4.1.1)."""
+    again: bool = field(default=False, compare=False)
     """It was transmitted before."""
-    content_type: str = ""
-    body: bytes | None = None
+    content_type: str = field(default="", compare=False)
+    body: bytes | None = field(default=None, compare=False, repr=False)
+    writes_link: ClassVar[bool] = False
 
 
 ACKNOWLEDGED = """
@@ -282,47 +286,33 @@ def queue_signal(new: NewSignal) -> Call[None]:
     return QUEUE_SIGNAL.of(new)
 
 
-def lock_pending(
-    partners: Collection[int], *, only: bool, limit: int, of_partner: int
-) -> Call[PendingSignal]:
-    return LOCK_PENDING(partners=list(partners), only=only, limit=limit, of_partner=of_partner)
-
-
-def claim_signal(key: int, until: datetime) -> Call[None]:
-    return CLAIM(key=key, until=until)
-
-
-def end_signals(ended: Iterable[SignalResult], now: datetime) -> list[Call[None]]:
-    """End each as `end_signal` does. Those that were transmitted for the first time are written
-    together."""
+def end_signals(
+    ended: Iterable[tuple[SignalCopy, AttemptResult]], now: datetime
+) -> list[Call[None]]:
+    """As `end_signal`. Those that were transmitted for the first time are written together."""
     calls: list[Call[None]] = []
     firsts = defaultdict[tuple[int | None, str], list[int]](list)
-    for one in ended:
-        if one.result.outcome is AttemptOutcome.TRANSMITTED and not one.again:
-            firsts[one.result.status, one.result.detail].append(one.key)
+    for copy, result in ended:
+        if result.outcome is AttemptOutcome.TRANSMITTED and not copy.again:
+            firsts[result.status, result.detail].append(copy.key)
         else:
-            calls += end_signal(one, now)
+            calls += end_signal(copy, result, now)
     for (status, detail), keys in firsts.items():
         calls.append(FIRST_TRANSMITTED(keys=sorted(keys), status=status, detail=detail, at=now))
     return calls
 
 
-def end_signal(one: SignalResult, now: datetime) -> list[Call[None]]:
-    """End a signal. Transmitted: one less is pending. Failed: it is sent again after a back-off.
-    Refused: it is no longer pending (D51)."""
-    end = {"key": one.key, "status": one.result.status, "detail": one.result.detail}
-    match one.result.outcome:
+def end_signal(copy: SignalCopy, result: AttemptResult, now: datetime) -> list[Call[None]]:
+    """Transmitted: one less is pending. Failed: sent again after a back-off. Refused: no longer
+    pending (D51)."""
+    end = {"key": copy.key, "status": result.status, "detail": result.detail}
+    message_id, partner_id = copy.ref_to_message_id, copy.partner_id
+    match result.outcome:
         case AttemptOutcome.TRANSMITTED:
-            about = {"message_id": one.ref_to_message_id, "partner_id": one.partner_id, "at": now}
-            return [TRANSMITTED_AGAIN(**end, **about, event=f"{one.kind}Transmitted")]
+            about = {"message_id": message_id, "partner_id": partner_id, "at": now}
+            return [TRANSMITTED_AGAIN(**end, **about, event=f"{copy.kind}Transmitted")]
         case AttemptOutcome.REFUSED:
-            row = HistoryRow(
-                one.partner_id,
-                "in",
-                f"{one.kind}Refused",
-                one.ref_to_message_id,
-                detail=one.result.detail,
-                at=now,
-            )
-            return [REFUSED(**end), history.insert_or_count(row)]
-    return [FAILED(**end, content_type=one.content_type, body=one.body)]
+            what = (partner_id, "in", f"{copy.kind}Refused", message_id)
+            row = HistoryRow(*what, detail=result.detail, at=now)
+            return [REFUSED(**end), history.COUNT.of(row)]
+    return [FAILED(**end, content_type=copy.content_type, body=copy.body)]

@@ -52,15 +52,10 @@ class Sendable(Protocol):
 Row = TypeVar("Row", bound=Sendable)
 
 
-def grace(deadline: float) -> float:
-    """Seconds from claim to socket write that a copy with this HTTP deadline may take."""
-    return min(GRACE, deadline)
-
-
 def lease(deadline: float) -> float:
     """Seconds from claim to the end of its POST: the socket write may come as late as the grace
     allows, and only then does the deadline run."""
-    return grace(deadline) + deadline
+    return min(GRACE, deadline) + deadline
 
 
 def jobs_of(
@@ -121,7 +116,7 @@ def job_of(
         body=body,
         authorization=partner.authorization(),
         deadline=deadline,
-        not_after=time.monotonic() + grace(deadline),
+        not_after=time.monotonic() + min(GRACE, deadline),
         sender=partner.our_uri or row.identity.uri,
         crash_points=crash_points,
         headers=headers,

@@ -4,7 +4,6 @@ One of the kinds of `kinds.py`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
@@ -31,16 +30,6 @@ from msh.wire.dialect import Entity, dialect_named
 
 OF_BEST_EFFORT = 0
 """The attempt of a message that does not fly, and of which only the answer is taken here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """`http_deadline` in seconds. `anew`: nobody has seen the bytes that were composed before, and
-    they carry a TimeToLive that has not begun."""
-
-    attempt: int
-    http_deadline: float
-    anew: bool = False
 
 
 def longest_attempt() -> float:
@@ -84,8 +73,17 @@ def _record_answer(flights: Flights, one: Ended) -> None:
 
 
 def claim(flights: Flights, budget: SendBudget) -> list[Job]:
+    """First the copies of messages that have a place, then in the order of submission. One that is
+    sent in order gets its number here."""
     _end_waits(flights)
-    return _jobs_of(flights, _claim_copies(flights, budget))
+    claimed = []
+    for key in sorted(flights, key=lambda one: (not flights.flight(one).under_way, one)):
+        row = flights.locked(key).row
+        leave = flights.may_leave(key)
+        if leave and budget.reserve(row.partner_id, row.size):
+            _claim(flights, key, leave)
+            claimed.append(key)
+    return _jobs_of(flights, claimed)
 
 
 def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
@@ -116,23 +114,8 @@ def _end_waits(flights: Flights) -> None:
             flights.step(key, Expired())
 
 
-def _claim_copies(flights: Flights, budget: SendBudget) -> dict[int, Claimed]:
-    """Claim the copies that may leave: first of messages that have a slot, then in the order of
-    submission. One that is sent in order gets its number here. Row id of the message → what was
-    claimed."""
-    claimed: dict[int, Claimed] = {}
-    for key in sorted(flights, key=lambda one: (not flights.flight(one).under_way, one)):
-        row = flights.locked(key).row
-        leave = flights.may_leave(key)
-        if leave and budget.reserve(row.partner_id, row.size):
-            claimed[key] = _claim(flights, key, leave)
-    return claimed
-
-
-def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
-    before = flights.flight(key)
-    deadline = before.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
-    longest = lease(deadline)
+def _claim(flights: Flights, key: int, leave: Leave) -> None:
+    longest = lease(flights.flight(key).terms.http_deadline(settings.MSH_HTTP_DEADLINE))
     if flights.waits_turn(key):
         flights.give_number(key)
     if leave is Leave.PROBE:
@@ -141,35 +124,32 @@ def _claim(flights: Flights, key: int, leave: Leave) -> Claimed:
     else:
         flight = flights.step(key, AttemptClaimed(longest))
     flights.insert_attempt(key, flight.attempt)
-    anew = not before.has_left and before.terms.time_to_live > 0
-    return Claimed(flight.attempt, deadline, anew)
 
 
-def _jobs_of(flights: Flights, claimed: dict[int, Claimed]) -> list[Job]:
+def _jobs_of(flights: Flights, claimed: list[int]) -> list[Job]:
     """The jobs that transmit the claimed copies, composing what was not composed before. A copy
     that cannot be made fails its own message and no other."""
 
-    def make(row: FlyingCopy) -> Job:
-        return _job(flights, row, claimed[row.id])
-
     def give_up(row: FlyingCopy, problem: Exception) -> None:
-        attempt, why = claimed[row.id].attempt, why_unsendable(problem)
+        attempt, why = flights.flight(row.id).attempt, why_unsendable(problem)
         result = AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False)
         flights.step(row.id, AttemptRefused(row.message_id, attempt, why))
         flights.end_attempt(row.id, attempt, result)
 
-    return copies.jobs_of(polling.load_copies(list(claimed)), make, give_up)
+    return copies.jobs_of(polling.load_copies(claimed), partial(_job, flights), give_up)
 
 
-def _job(flights: Flights, row: FlyingCopy, one: Claimed) -> Job:
-    dialect = dialect_named(row.dialect)
+def _job(flights: Flights, row: FlyingCopy) -> Job:
+    flight, dialect = flights.flight(row.id), dialect_named(row.dialect)
     content_type = dialect.content_type(row.boundary, bool(row.wires))
-    body = copies.body_of(flights, row, partial(_head, flights, row), anew=one.anew)
+    # Bytes that nobody has seen carry a TimeToLive that had not begun.
+    anew = flight.attempt == flight.unsent + 1 and flight.terms.time_to_live > 0
+    body = copies.body_of(flights, row, partial(_head, flights, row), anew=anew)
     return copies.job_of(
         row,
-        FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, one.attempt),
+        FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, flight.attempt),
         Entity(content_type, body, dialect.headers_of(row)),
-        one.http_deadline,
+        flight.terms.http_deadline(settings.MSH_HTTP_DEADLINE),
         message_id=row.message_id,
         answer_limit=_answer_limit(row),
     )

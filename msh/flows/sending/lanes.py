@@ -5,8 +5,8 @@ One of the kinds of `kinds.py`.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -43,15 +43,6 @@ COMMIT_MARGIN = 0.1
 """Seconds: jobs that lapse sooner are not marked as begun."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A claimed copy of a reliable message. `http_deadline` in seconds."""
-
-    sequence_number: int
-    attempt: int
-    http_deadline: float
-
-
 def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
     for one in ended:
         copy: LaneCopy = one.copy
@@ -65,16 +56,24 @@ def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
 def claim(links: Work, budget: SendBudget) -> list[Job]:
     """First the promised copies that this worker is sending are kept."""
     links.kept = keep(links, links.under_way)
-    _end_waits(links)
-    claimed: dict[int, Claimed] = {}
+    for partner_id in links.due:
+        lane = links.lane(partner_id)
+        if lane.state is not LaneState.IDLE and not lane.unsent:
+            links.step(partner_id, DeadlinePassed())  # sent again, or suspended (000 §2.1.4)
+    claimed = []
     for partner_id in links:
         if links.lane(partner_id).state is LaneState.IDLE:
             links.start_next(partner_id)
-        lane = links.lane(partner_id)
+        locked = links.locked(partner_id)
+        lane = locked.lane
         may_go = lane.unsent and lane.is_due(links.now)
-        if may_go and budget.reserve(partner_id, links.size(partner_id)):
-            key, one = _claim(links, partner_id)
-            claimed[key] = one
+        # The size is that of the message in flight if it was there when the link was read.
+        if may_go and budget.reserve(partner_id, locked.row.size or 0):
+            key = locked.keys[lane.flying.message_id]
+            deadline = lane.flying.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+            lane = links.step(partner_id, AttemptClaimed(lease(deadline)))
+            links.insert_attempt(key, lane.flying.attempt)
+            claimed.append(key)
     return _jobs_of(links, claimed)
 
 
@@ -124,34 +123,18 @@ def _goes_out(job: Job) -> bool:
     return begun or not job.is_late(time.monotonic() + COMMIT_MARGIN)
 
 
-def _end_waits(links: Work) -> None:
-    """Send again, or suspend (000 §2.1.4)."""
-    for partner_id in links.due:
-        lane = links.lane(partner_id)
-        if lane.state is not LaneState.IDLE and not lane.unsent:
-            links.step(partner_id, DeadlinePassed())
-
-
-def _claim(links: OutboundLinks, partner_id: int) -> tuple[int, Claimed]:
-    terms = links.lane(partner_id).flying.terms
-    deadline = terms.http_deadline(settings.MSH_HTTP_DEADLINE)
-    lane = links.step(partner_id, AttemptClaimed(lease(deadline)))
-    key, flying = links.in_flight_id(partner_id), lane.flying
-    links.insert_attempt(key, flying.attempt)
-    return key, Claimed(flying.sequence_number, flying.attempt, deadline)
-
-
-def _jobs_of(links: Work, claimed: dict[int, Claimed]) -> list[Job]:
+def _jobs_of(links: Work, claimed: Collection[int]) -> list[Job]:
     """The jobs that transmit the claimed copies, composing what was not composed before. A copy
     that cannot be made suspends its own lane and no other."""
 
     def make(row: CopyRow) -> Job:
-        one = claimed[row.id]
-        body = compose(links, row, one.sequence_number)
-        return _job_of(row, body, one.http_deadline, one.attempt)
+        flying = links.lane(row.partner_id).flying
+        body = compose(links, row, flying.sequence_number)
+        deadline = flying.terms.http_deadline(settings.MSH_HTTP_DEADLINE)
+        return _job_of(row, body, deadline, flying.attempt)
 
     def give_up(row: CopyRow, problem: Exception) -> None:
-        attempt, why = claimed[row.id].attempt, why_unsendable(problem)
+        attempt, why = links.lane(row.partner_id).flying.attempt, why_unsendable(problem)
         result = AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False)
         links.step(row.partner_id, event_of(row.message_id, attempt, result))
         links.end_attempt(row.id, attempt, result)

@@ -27,6 +27,7 @@ from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.numbers import has_numbers
 from msh.flows.operations import guard
 from msh.flows.operations.operator_action import OperatorAction, Parameter
+from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 
 from . import markup, permitted, second_person
@@ -112,10 +113,6 @@ class ActionDialog(Generic[Row_contra]):
     def irreversible(self) -> bool:
         return self.action.irreversible
 
-    @property
-    def permissions(self) -> tuple[str, ...]:
-        return self.action.permissions
-
     def why_not(self, row: Row_contra) -> str:
         """Why it is not possible now, as a clause with a full stop; empty if it is possible."""
         return self.action.why_not(row) if self.action.why_not else ""
@@ -136,7 +133,7 @@ class ActionDialog(Generic[Row_contra]):
     def version(self, row: Row_contra) -> str:
         """Return what the dialog is about, such as a MessageId. If this changes while the dialog is
         open, the action is not done. Empty if the action applies to the row in any state."""
-        return ""
+        return ", ".join(map(str, self.preconditions(row).values()))
 
     def conflict(self, row: Row_contra) -> str:
         """Return the text for the case that `version` changed while the dialog was open."""
@@ -144,8 +141,7 @@ class ActionDialog(Generic[Row_contra]):
         return f"the {noun} has changed in the meantime. Check it again."
 
     def preconditions(self, row: Row_contra) -> Mapping[str, object]:
-        """Return the same as `version` as parameters of the flow, which compares them under the
-        lock."""
+        """Return what of `version` the flow compares again, under the lock, as its parameters."""
         return {}
 
     def context(self, row: Row_contra, query: QueryDict) -> Details:
@@ -168,7 +164,7 @@ class ActionDialog(Generic[Row_contra]):
 
     def is_permitted(self, request: HttpRequest) -> bool:
         """Whether this user may use it on any row."""
-        return request.user.has_perms(self.permissions)
+        return request.user.has_perms(self.action.permissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +254,15 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
             row = self._found(request, object_id)
             messages.error(request, f"Nothing was done: {action.conflict(row)}")
             return self._show(action, request, row, None, form.cleaned_data["reason"])
-        _act(action, request, row, form)
+        why_alone = form.cleaned_data.get(second_person.ALONE, "")
+        approval = Alone(why_alone) if why_alone else None
+        actor = Actor(request.user.get_username(), form.cleaned_data["reason"], approval)
+        try:
+            messages.success(request, action.act(row, actor, form))
+        except SecondPersonNeeded as needed:
+            messages.warning(request, guard.ask(needed).text)
+        except NotPossible as refused:
+            messages.error(request, str(refused))
         return HttpResponseRedirect(markup.page_url(row))
 
     def _found(
@@ -305,14 +309,3 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
             **details.context,
         }
         return TemplateResponse(request, action.template, context)
-
-
-def _act(action: ActionDialog[Row], request: HttpRequest, row: Row, form: ReasonForm) -> None:
-    approval = second_person.approval_of(form)
-    actor = Actor(request.user.get_username(), form.cleaned_data["reason"], approval)
-    try:
-        messages.success(request, action.act(row, actor, form))
-    except SecondPersonNeeded as needed:
-        messages.warning(request, guard.ask(needed).text)
-    except NotPossible as refused:
-        messages.error(request, str(refused))

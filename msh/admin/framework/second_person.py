@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from msh.flows.operations.guard import is_needed, is_on, may_go_alone
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import ActRequest, Direction, InboundLink, OutboundLink, place_of
-from msh.protocol.four_eyes import Alone, Verb
+from msh.protocol.four_eyes import Verb
 from partners.models import Partner
 
 from .time_format import format_seconds
@@ -38,7 +38,8 @@ def notice(action: OperatorAction, request: HttpRequest) -> str:
 
 def offer_alone(form: forms.Form, action: OperatorAction, request: HttpRequest) -> None:
     """Add the field to the form, for who may go ahead alone."""
-    if notice(action, request) and may_go_alone(request.user.get_username()):
+    verb, name = action.second_person, request.user.get_username()
+    if verb is not None and is_needed(verb, name) and may_go_alone(name):
         form.fields[ALONE] = forms.CharField(
             label="Reason to go ahead alone",
             required=False,
@@ -47,11 +48,6 @@ def offer_alone(form: forms.Form, action: OperatorAction, request: HttpRequest) 
             help_text="Leave empty to ask a second person. With a reason, the action is done"
             " now, and an incident reports it.",
         )
-
-
-def approval_of(form: forms.Form) -> Alone | None:
-    why = form.cleaned_data.get(ALONE, "")
-    return Alone(why) if why else None
 
 
 def asked_about(row: Model) -> Sequence[ActRequest]:

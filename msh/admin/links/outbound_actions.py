@@ -33,12 +33,8 @@ class LinkDialog(ActionDialog[OutboundLink]):
             return f"the link to {row.partner} is {row.state}."
         return ""
 
-    def version(self, row: OutboundLink) -> str:
-        """The message in flight and this suspension: a later one may have another cause."""
-        flying = row.in_flight.message_id if row.in_flight else "nothing in flight"
-        return f"{flying}, suspended since {row.suspended_since}"
-
     def preconditions(self, row: OutboundLink) -> Mapping[str, object]:
+        """The message in flight and this suspension: a later one may have another cause."""
         message_id = row.in_flight.message_id if row.in_flight else ""
         return {"if_message": message_id, "if_suspended_since": row.suspended_since}
 
@@ -55,11 +51,8 @@ class Suspend(LinkDialog):
     action = link_actions.SUSPEND
     icon = "pause"
 
-    def version(self, row: OutboundLink) -> str:
-        """Empty: on a busy link the message in flight changes all the time."""
-        return ""
-
     def preconditions(self, row: OutboundLink) -> Mapping[str, object]:
+        """None: on a busy link the message in flight changes all the time."""
         return {}
 
     def consequence(self, row: OutboundLink) -> str:

@@ -125,18 +125,15 @@ class OperatorAction:
     def do(self, *subject: Any, actor: Actor, **parameters: Any) -> Done:
         """Raises NotPossible, and SecondPersonNeeded."""
         returned = self.flow(*subject, actor=actor, **parameters)
-        facts = dict(_fields(returned))
+        facts: dict[str, object] = {}
+        if is_dataclass(returned):
+            names = (one.name for one in fields(returned) if one.name != "text")
+            facts |= {name: getattr(returned, name) for name in names}
         if self.facts is not None:
             facts |= self.facts(returned, subject[0], parameters)
         text, then = self.done.format(**facts).strip(), getattr(returned, "text", "")
         parts = [text, f"{then[:1].upper()}{then[1:]}"] if text and then else [text or then]
         return Done(". ".join(parts), facts, returned)
-
-
-def _fields(returned: object) -> Mapping[str, object]:
-    if not is_dataclass(returned):
-        return {}
-    return {one.name: getattr(returned, one.name) for one in fields(returned) if one.name != "text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,9 +157,10 @@ def test_each_action_takes_every_one_of_its_permissions() -> None:
     asked = [
         (name, where, missing)
         for name, action, where in addresses()
-        for missing in action.permissions
+        for missing in action.action.permissions
     ]
-    granted = {one.partition(".")[2] for _, action, _ in addresses() for one in action.permissions}
+    permissions = (one for _, dialog, _ in addresses() for one in dialog.action.permissions)
+    granted = {one.partition(".")[2] for one in permissions}
     clients: dict[str, Client] = {}
     answers = {}
     for name, where, missing in asked:

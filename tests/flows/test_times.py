@@ -6,7 +6,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from msh.flows.sending.prepare import prepare
+from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.flows.sending.submit_many import submit_all
 from msh.models import History, OutboundLink, OutboundMessage
 from msh.protocol.message import Payload
@@ -40,7 +40,8 @@ def test_message_is_submitted_at_the_time_of_the_database(
     now = timezone.now()
     with time_machine.travel(now + timedelta(days=days)):
         if together:
-            submit_all([[prepare(world.agreement, "service", "act", [Payload(b"<a/>")])]])
+            heading = prepare_heading(world.agreement, "service", "act", None, {})
+            submit_all([[prepare_message(heading, [Payload(b"<a/>")])]])
         else:
             submitted = world.submit()
     stored = OutboundMessage.objects.get()

@@ -15,8 +15,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from msh import trace_hook
-from msh.checks import check_settings
-from msh.flows.sending.prepare import prepare
+from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.message import Payload
@@ -252,10 +251,8 @@ def test_bulk_request_is_one_span_of_the_application() -> None:
     world.submit(message_id="m-1")
     payload = Payload(b"<order/>", label="order.xml")
 
-    one, two, three = (
-        prepare(world.agreement, "Orders", "New", [payload], message_id=f"m-{number}")
-        for number in (1, 2, 3)
-    )
+    heading = prepare_heading(world.agreement, "Orders", "New", None, {})
+    one, two, three = (prepare_message(heading, [payload], f"m-{number}") for number in (1, 2, 3))
     with Collector() as collector, recording(collector.endpoint) as recorder:
         recorder.begin({"HTTP_TRACEPARENT": write(APPLICATION)})
         submit_all([[one, two], [three]])

@@ -5,7 +5,7 @@ What messages of an application have in common, their heading, is checked once f
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
 import orjson
 from django.conf import settings
@@ -34,23 +34,6 @@ class SubmitRefused(ValueError):
     def __init__(self, reason: str, field: str = "") -> None:
         super().__init__(reason)
         self.field = field
-
-
-def prepare(
-    agreement: Agreement,
-    service_interface: str,
-    action: str,
-    payloads: Sequence[Payload],
-    *,
-    message_id: str | None = None,
-    conversation_id: str | None = None,
-    ref_to_message_id: str = "",
-    semantics: str | None = None,
-    **roles: Unpack[Roles],
-) -> NewMessage:
-    """What is kept of these. Raises SubmitRefused."""
-    heading = prepare_heading(agreement, service_interface, action, semantics, roles)
-    return prepare_message(heading, payloads, message_id, conversation_id, ref_to_message_id)
 
 
 def prepare_heading(

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from msh import trace_hook
 from msh.faults import CrashPoint, reach
-from msh.flows.sending.prepare import Roles, SubmitRefused, prepare
+from msh.flows.sending.prepare import Roles, SubmitRefused, prepare_heading, prepare_message
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import OutboundMessage
 from msh.protocol.message import Payload
@@ -49,18 +49,9 @@ def submit(
     time; with other content it raises MessageIdReused. Raises SubmitRefused for what cannot be
     sent. No number is consumed: that happens at the first transmission (D18).
     """
-    prepared = prepare(
-        agreement,
-        service_interface,
-        action,
-        payloads,
-        message_id=message_id,
-        conversation_id=conversation_id,
-        ref_to_message_id=ref_to_message_id,
-        semantics=semantics,
-        **roles,
-    )
-    message, _ = keep(prepared)
+    heading = prepare_heading(agreement, service_interface, action, semantics, roles)
+    ids = (message_id, conversation_id, ref_to_message_id)
+    message, _ = keep(prepare_message(heading, payloads, *ids))
     return message
 
 

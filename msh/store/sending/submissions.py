@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msh.models import OutboundLink, OutboundMessage, OutboundState
 from msh.protocol.message import Payload
@@ -17,6 +17,13 @@ from . import best_effort_sql, message_sql, submission_sql
 from .best_effort_sql import BestEffortRow
 from .message_sql import CopyRow
 from .submission_sql import Inserted, Parents
+
+_OF_MESSAGE = (
+    *("agreement_id", "message_id", "semantics", "conversation_id", "service_interface", "action"),
+    *("ref_to_message_id", "content_digest", "size", "boundary", "forwards_id"),
+    *("from_role", "to_role", "service_type"),
+)
+_OF_PAYLOAD = ("content_type", "content_id", "label", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +67,17 @@ def insert_message(
     submissions to the partner are refused.
     """
     message.size = sum([len(payload.content) for payload in payloads])
-    has_one = len(parts) == 1
-    values: dict[str, object] = {
-        "agreement_id": message.agreement_id,
-        "message_id": message.message_id,
-        "semantics": message.semantics,
-        "conversation_id": message.conversation_id,
-        "service_interface": message.service_interface,
-        "action": message.action,
-        "ref_to_message_id": message.ref_to_message_id,
-        "content_digest": message.content_digest,
-        "size": message.size,
-        "boundary": message.boundary,
-        "partner_id": message.agreement.partner_id,
-        "forwards_id": message.forwards_id,
-        "from_role": message.from_role,
-        "to_role": message.to_role,
-        "service_type": message.service_type,
-        **(_one_part(payloads[0], parts[0]) if has_one else _columns(payloads, parts)),
+    values: dict[str, Any] = {name: getattr(message, name) for name in _OF_MESSAGE}
+    values["partner_id"] = message.agreement.partner_id
+    columns: dict[str, list[Any]] = {
+        name: [getattr(payload, name) for payload in payloads] for name in _OF_PAYLOAD
     }
+    columns["wire"] = list(parts)
+    if has_one := len(parts) == 1:
+        values |= {name: column[0] for name, column in columns.items()}
+    else:
+        values |= {f"{name}s": column for name, column in columns.items()}
+        values["positions"] = list(range(1, len(parts) + 1))
     insert = submission_sql.INSERT_WITH_ONE_PART if has_one else submission_sql.INSERT
     if message.flies:
         message.state = OutboundState.FLYING
@@ -87,27 +86,6 @@ def insert_message(
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
     return rows[0] if rows else None
-
-
-def _one_part(payload: Payload, wire: bytes) -> Mapping[str, object]:
-    return {
-        "content_type": payload.content_type,
-        "content_id": payload.content_id,
-        "label": payload.label,
-        "description": payload.description,
-        "wire": wire,
-    }
-
-
-def _columns(payloads: Sequence[Payload], parts: Sequence[bytes]) -> Mapping[str, Sequence[object]]:
-    return {
-        "positions": list(range(1, len(parts) + 1)),
-        "content_types": [payload.content_type for payload in payloads],
-        "content_ids": [payload.content_id for payload in payloads],
-        "labels": [payload.label for payload in payloads],
-        "descriptions": [payload.description for payload in payloads],
-        "wires": list(parts),
-    }
 
 
 def load_copies(keys: Sequence[int]) -> list[CopyRow]:

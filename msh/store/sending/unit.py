@@ -59,7 +59,7 @@ class UnitOfWork:
             actor=actor.name,
             at=self.now,
         )
-        self.add(history.insert_or_count(row) if counts else history.insert(row))
+        self.add((history.COUNT if counts else history.INSERT).of(row))
 
     def insert_attempt(self, key: int, number: int) -> None:
         self.add(message_sql.INSERT_ATTEMPT(key=key, number=number, at=self.now))

@@ -96,13 +96,10 @@ class Lane:
 
     def is_due(self, now: datetime) -> bool:
         """True if the due time is over, or so far away that the clock must have jumped (D13)."""
-        return self.due is not None and (self.due <= now or self.due > now + self._horizon)
-
-    @property
-    def _horizon(self) -> timedelta:
-        if self.in_flight is None:
-            return EMPTY_LANE_HORIZON
-        return self.in_flight.terms.farthest_wait
+        if self.due is None or self.due <= now:
+            return self.due is not None
+        flying = self.in_flight
+        return self.due > now + (flying.terms.farthest_wait if flying else EMPTY_LANE_HORIZON)
 
     def takes(self, message_id: str, terms: Terms, now: datetime, attempts: int = 0) -> "Lane":
         """Put a message in flight under the next number."""

@@ -22,7 +22,7 @@ from msh.models import OutboundLink, Signal
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.receiving.senders import cached_sender, find_sender
 from msh.store.sending import polling
-from msh.store.sending.best_effort import end_best_effort, lock_lost
+from msh.store.sending.best_effort import end_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.transport.job import Job
 from msh.transport.slots import Room
@@ -173,7 +173,7 @@ def end_all(ended: Sequence[Ended]) -> None:
 
 def end_lost_leases() -> None:
     """As each poll does once a second."""
-    end_best_effort((lost, None) for lost in lock_lost(polling.AT_ONCE))
+    end_best_effort((lost, None) for lost in polling.lock_lost())
 
 
 def run_until_quiet(loop: WorkerLoop, seconds: float = 0.05) -> None:

@@ -12,8 +12,8 @@ from psycopg.errors import LockNotAvailable, QueryCanceled
 from msh.flows.hints import EVERYTHING, NOTHING, Hints
 from msh.flows.sending import flights as flight_kind
 from msh.flows.sending import sending_loop
-from msh.flows.sending.gathering import Served
 from msh.flows.sending.kinds import Ended, FlightCopy
+from msh.flows.sending.outcomes import Served
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.wake_up import WakeUp
 from msh.models import Flight, InboundLink, InboundMessage, OutboundLink

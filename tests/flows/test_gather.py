@@ -2,7 +2,7 @@
 
 import pytest
 
-from msh.flows.sending.gathering import GATHER, GATHER_MOST, Served
+from msh.flows.sending.outcomes import GATHER, GATHER_MOST, Served
 
 
 def _after(partners: int, at: float = 10.0) -> Served:

@@ -12,7 +12,7 @@ from msh.protocol.message import Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.engine import run
 from msh.store.sending import message_sql as sql
-from msh.store.sending.submissions import load_copies
+from msh.store.sending.polling import load_copies
 from msh.store.sending.unit import end_attempt
 
 from . import byhand

@@ -17,12 +17,11 @@ from msh.flows.sending.one_by_one import found
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.incidents import processing_failed
 from msh.store.sending import polling
-from msh.store.sending.best_effort import end_best_effort, end_calls, lock_lost
+from msh.store.sending.best_effort import end_best_effort, end_calls
 from msh.store.sending.best_effort_sql import BestEffortCopy, BestEffortRow
 from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Slots, Work
-from msh.store.sending.submissions import load_best_effort
 from msh.transport.job import GRACE, Job
 from msh.wire.dialect import Entity, dialect_named
 
@@ -51,7 +50,7 @@ def claim(links: Work, budget: SendBudget) -> list[Job]:
             links.add_all(processing_failed(*about))
 
     keys = [row.id for row in links.best_effort if budget.reserve(row.partner_id, row.size)]
-    return copies.jobs_of(load_best_effort(keys), make, give_up)
+    return copies.jobs_of(polling.load_best_effort(keys), make, give_up)
 
 
 def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
@@ -59,10 +58,10 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
 
 
 def units_of_poll(slots: Slots) -> Iterable[Unit]:
-    for row in found(polling.lock_best_effort, slots):
+    for row in found(partial(polling.lock_best_effort, slots)):
         copy = BestEffortCopy(row.id, row.message_id, row.partner_id)
         yield _unit(partial(polling.work_of_best_effort, row.id), copy)
-    for lost in found(lock_lost, polling.AT_ONCE):
+    for lost in found(polling.lock_lost):
         yield _unit(partial(polling.work_of_lost, lost), lost)
 
 

@@ -93,7 +93,7 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
 
 def units_of_poll(slots: Slots) -> Iterable[Unit]:
     if tried(polling.sort_new):
-        for one in found(polling.find_candidates, slots.in_all):
+        for one in found(partial(polling.find_candidates, slots.in_all)):
             yield _unit(one.partner_id, one.key, one.message_id)
 
 

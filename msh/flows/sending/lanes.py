@@ -35,7 +35,6 @@ from msh.store.sending.isolation import isolate_link
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.message_sql import CopyRow, PromisedCopy
 from msh.store.sending.polling import Slots, Work
-from msh.store.sending.submissions import load_copies
 from msh.transport.job import Job, Lapse
 from msh.wire.dialect import Entity
 
@@ -85,7 +84,7 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
 
 
 def units_of_poll(slots: Slots) -> Iterable[Unit]:
-    for partner_id in found(polling.lock_links, slots):
+    for partner_id in found(partial(polling.lock_links, slots)):
         yield _unit(partner_id, partial(polling.work_of_link, partner_id))
 
 
@@ -141,7 +140,7 @@ def _jobs_of(links: Work, claimed: Collection[int]) -> list[Job]:
 
     rows = {row.id: row for row in links.copies if row.id in claimed}
     others = [key for key in claimed if key not in rows]
-    return copies.jobs_of((*rows.values(), *load_copies(others)), make, give_up)
+    return copies.jobs_of((*rows.values(), *polling.load_copies(others)), make, give_up)
 
 
 def job_of_promised(row: PromisedCopy, deadline: float, asked_at: float) -> Job:

@@ -19,7 +19,6 @@ from msh.transport.job import Job
 
 logger = logging.getLogger(__name__)
 
-Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
@@ -61,10 +60,10 @@ def _isolated(unit: Unit, error: Exception) -> bool:
     return True
 
 
-def found(find: Callable[[Given], list[Found]], given: Given) -> list[Found]:
+def found(find: Callable[[], list[Found]]) -> list[Found]:
     """Nothing if it cannot be looked for."""
     rows: list[Found] = []
-    tried(lambda: rows.extend(find(given)))
+    tried(lambda: rows.extend(find()))
     return rows
 
 

@@ -12,10 +12,9 @@ from msh.faults import CrashPoint, reach
 from msh.flows.hints import Hints, Promise
 from msh.flows.send_budget import SendBudget
 from msh.flows.sending import best_effort, flights, lanes, one_by_one, promised, signals
-from msh.flows.sending.gathering import Served
 from msh.flows.sending.http_answer import NotNowError, answer_of_best_effort, ended_with
 from msh.flows.sending.kinds import Ended, FlightCopy, Kind, LaneCopy, SettledCopy, Unit
-from msh.flows.sending.outcomes import HOLD, Outcomes
+from msh.flows.sending.outcomes import HOLD, Outcomes, Served
 from msh.flows.wake_up import WakeUp, wake_up_for
 from msh.flows.worker_loop import PAUSE, REST, WorkerLoop
 from msh.protocol.attempt import AttemptOutcome

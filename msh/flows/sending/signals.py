@@ -96,7 +96,7 @@ def units_of_outcomes(ended: Sequence[Ended]) -> Iterable[Unit]:
 
 
 def units_of_poll(slots: Slots) -> Iterable[Unit]:
-    for row in found(polling.lock_signals, slots):
+    for row in found(partial(polling.lock_signals, slots)):
         yield _unit(partial(polling.work_of_signal, row.id), _copy(row, "", None))
 
 

@@ -32,12 +32,8 @@ def put_in_flight(lane: Lane, event: on.LanePolled, now: datetime) -> Outcome:
 def promise(lane: Lane, event: on.CopyPromised, now: datetime) -> Outcome:
     if lane.in_flight is None or not lane.unsent or lane.promised:
         raise illegal(lane, event)
-    flying = _is_attempted(lane.in_flight)
+    flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
     return replace(lane, in_flight=flying, promised=True, due=now + PROMISED_FOR), ()
-
-
-def _is_attempted(flying: InFlight) -> InFlight:
-    return replace(flying, attempt=flying.attempt + 1)
 
 
 def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
@@ -46,7 +42,7 @@ def claim(lane: Lane, event: on.AttemptClaimed, now: datetime) -> Outcome:
     number for two copies would let the end of one deny the other (D18)."""
     if lane.in_flight is None or not lane.unsent or (lane.promised and not lane.is_due(now)):
         raise illegal(lane, event)
-    flying = _is_attempted(lane.in_flight)
+    flying = replace(lane.in_flight, attempt=lane.in_flight.attempt + 1)
     # A worker that dies here leaves an ordinary deadline behind.
     return _is_sent(replace(lane, in_flight=flying), now, event.http_deadline), ()
 

@@ -21,11 +21,6 @@ from .effects import COMMON, Method, Writer
 from .unit import UnitOfWork, end_attempt
 
 
-def lock_lost(limit: int) -> list[BestEffortCopy]:
-    """Those whose worker was lost."""
-    return run(best_effort_sql.LOCK_LOST(limit=limit))[0]
-
-
 def end_best_effort(ended: Iterable[tuple[BestEffortCopy, AttemptResult | None]]) -> None:
     """SENT or FAILED; the From-Party is notified of the failure (D25). Without a result the worker
     was lost."""

@@ -102,7 +102,9 @@ class OutboundLinks(UnitOfWork):
         locked.lane = after
         locked.changed = locked.changed or after != before
         name = type(event).__name__
-        if _is_recorded(before, after) or actor.name != SYSTEM:
+        # A link's history is its troubles; idle and waiting alternate with every message's own.
+        is_ordinary = {before.state, after.state} <= {LaneState.IDLE, LaneState.WAITING}
+        if (before.state is not after.state and not is_ordinary) or actor.name != SYSTEM:
             states = (before.state, after.state)
             self.record(partner_id, "", name, states, _changed_numbers(before, after), actor)
         self._note_suspension(locked, before, after, effects, actor)
@@ -168,14 +170,6 @@ class OutboundLinks(UnitOfWork):
             detail = incidents[0].detail if incidents else f"{actor.name}: {actor.reason}"
             reason = incidents[0].reason if incidents else Reason.NONE
             locked.suspended = Suspension(self.now, kind, detail, reason)
-
-
-def _is_recorded(before: Lane, after: Lane) -> bool:
-    """A link's history is its troubles; idle and waiting alternate with every message's own."""
-    ordinary = (LaneState.IDLE, LaneState.WAITING)
-    return before.state is not after.state and not (
-        before.state in ordinary and after.state in ordinary
-    )
 
 
 def _changed_numbers(before: Lane, after: Lane) -> str:

@@ -13,8 +13,7 @@ from msh.transport.job import Job
 from msh.transport.slots import Room
 
 from . import best_effort_sql, link_sql, message_sql, signals
-from .best_effort import lock_lost
-from .best_effort_sql import BestEffortCopy, WaitingMessage
+from .best_effort_sql import BestEffortCopy, BestEffortRow, WaitingMessage
 from .link_sql import Found
 from .links import OutboundLinks
 from .message_sql import LARGE, CopyRow, PromisedCopy
@@ -108,7 +107,7 @@ def lock_work(ended: Iterable[int], slots: Slots, *, lost: bool = False) -> Work
     work.now = max(work.now, clock.now)
     work.due = due - set(asked)  # how their POST ended comes first
     work.best_effort = list(chain(*found[len(links_due) : signals_from]))
-    work.lost = lock_lost(AT_ONCE) if lost else []
+    work.lost = lock_lost() if lost else []
     work.signals = list(chain(*found[signals_from:signals_end]))
     work.has_flights = clock.has_flights
     work.left = any(found[signals_end:])
@@ -151,6 +150,19 @@ def lock_named(ended: Iterable[int], named: Iterable[int]) -> Work:
     }
     work.copies = copies[0] if copies else []
     return work
+
+
+def lock_lost() -> list[BestEffortCopy]:
+    """BestEffort messages whose worker was lost."""
+    return run(best_effort_sql.LOCK_LOST(limit=AT_ONCE))[0]
+
+
+def load_copies(keys: Collection[int]) -> list[CopyRow]:
+    return run(message_sql.LOAD_COPIES(ids=list(keys)))[0] if keys else []
+
+
+def load_best_effort(keys: Collection[int]) -> list[BestEffortRow]:
+    return run(best_effort_sql.LOAD_BEST_EFFORT(ids=list(keys)))[0] if keys else []
 
 
 def load_claimed(keys: Collection[int]) -> Work:

@@ -13,9 +13,7 @@ from msh.store.flights import flight_sql
 from msh.store.history import Actor, HistoryRow
 from partners.models import Agreement, Partner
 
-from . import best_effort_sql, message_sql, submission_sql
-from .best_effort_sql import BestEffortRow
-from .message_sql import CopyRow
+from . import submission_sql
 from .submission_sql import Inserted, Parents
 
 _OF_MESSAGE = (
@@ -86,14 +84,6 @@ def insert_message(
     for row in rows:
         message.pk, message.link_id, message.submitted_at = row.id, row.link_id, row.submitted_at
     return rows[0] if rows else None
-
-
-def load_copies(keys: Sequence[int]) -> list[CopyRow]:
-    return run(message_sql.LOAD_COPIES(ids=list(keys)))[0] if keys else []
-
-
-def load_best_effort(keys: Sequence[int]) -> list[BestEffortRow]:
-    return run(best_effort_sql.LOAD_BEST_EFFORT(ids=list(keys)))[0] if keys else []
 
 
 def mark_in_use(partner: Partner) -> None:

@@ -1,7 +1,7 @@
 """Logs: one JSON object a line, ours and the libraries' alike, with what is bound to the context.
 
 A line about a message has its id as a field: `logger.info(…, extra={"message_id": …})`, as
-`msh/transport/attempt_log.py`. An application's consumer may bind its own:
+`msh/transport/carrier.py`. An application's consumer may bind its own:
 `structlog.contextvars.bind_contextvars(order=…)`.
 structlog is loaded with the first line, because it takes a tenth of a second: most commands of
 `manage.py` say nothing.

@@ -15,17 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import uvloop
 
 from msh import trace_hook
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.transport.attempt_log import log_attempt
 from msh.transport.job import Job
 from msh.transport.registry import Transport, UnknownSchemeError, transport_for
-from msh.transport.slots import Room, Slot, Slots, Standing
+from msh.transport.slots import Slot, Slots, Standing
 
 logger = logging.getLogger(__name__)
+ATTEMPTS = "msh.attempts"
+_attempts = logging.getLogger(ATTEMPTS)
 
 AT_ONCE = 256
 SLOW_AT_ONCE = 256
@@ -62,8 +64,8 @@ class Results(Protocol):
     def put(self, finished: Finished, /) -> None: ...
 
 
-class Carrier:
-    """Transmits jobs and puts each one, finished, into `results`.
+class Carrier(Slots):
+    """Transmits jobs and puts each one, finished, into `results`. It has a slot for each of them.
 
     The thread starts with the first `submit` of a process, so a carrier made before a fork is
     usable after it. Its methods may be called from any thread.
@@ -76,12 +78,8 @@ class Carrier:
         at_once: int = AT_ONCE,
         at_once_per_partner: int = AT_ONCE_PER_PARTNER,
     ) -> None:
+        super().__init__(at_once, SLOW_AT_ONCE, at_once_per_partner)
         self._results = results
-        self._at_once = at_once
-        self._at_once_per_partner = at_once_per_partner
-        self._lock = threading.Lock()
-        self._slots = Slots(at_once, SLOW_AT_ONCE, at_once_per_partner)
-        self._bytes = 0
         self._loop: _Loop | None = None
         self._pid = os.getpid()
 
@@ -93,44 +91,11 @@ class Carrier:
             # nothing under way.
             if self._loop is None or self._pid != os.getpid():
                 self._pid = os.getpid()
-                self._slots.clear()
-                self._bytes = 0
-                self._loop = _Loop(self, self._at_once, self._at_once_per_partner)
+                self.clear()
+                self._loop = _Loop(self, self._at_once, self._per_partner)
             loop = self._loop
-            placed = tuple((job, self._slots.take(job.partner_id)) for job in batch)
-            self._bytes += sum(len(job.body) for job in batch)
+            placed = tuple((job, self.take(job.partner_id, len(job.body))) for job in batch)
         loop.transmit(placed)
-
-    def free(self, partner_id: int) -> int:
-        with self._lock:
-            return self._slots.free(partner_id)
-
-    def free_in_all(self) -> int:
-        with self._lock:
-            return self._slots.free_in_all()
-
-    def rooms(self, enough: int) -> list[Room]:
-        with self._lock:
-            return self._slots.rooms(enough)
-
-    def take_no_more(self) -> None:
-        """The process is stopping: there is no free slot any more. What is submitted all the same
-        is transmitted."""
-        with self._lock:
-            self._slots.take_no_more()
-
-    def busy(self) -> set[int]:
-        with self._lock:
-            return self._slots.full()
-
-    def under_way(self) -> int:
-        """Jobs submitted and not yet in `results`."""
-        with self._lock:
-            return self._slots.under_way()
-
-    def bytes_under_way(self) -> int:
-        with self._lock:
-            return self._bytes
 
     def close(self, grace: float = 0.0) -> None:
         """End the thread: POSTs under way get `grace` seconds, then are given up as failed."""
@@ -139,24 +104,44 @@ class Carrier:
         if loop and self._pid == os.getpid():
             loop.close(grace)
 
-    def slow_down(self, slot: Slot) -> bool:
-        """Called from the loop: this POST takes long. True if others may begin in its place."""
-        with self._lock:
-            return self._slots.slow_down(slot)
-
     def finish(self, job: Job, slot: Slot, result: AttemptResult | None, seconds: float) -> None:
         standing = None
         if result is not None:
             transmitted = result.outcome is AttemptOutcome.TRANSMITTED
             answered = transmitted or result.status is not None or seconds < SLOW_AFTER
             standing = Standing.ANSWERS if answered else Standing.SILENT
-        with self._lock:
-            self._bytes -= len(job.body)
-            self._slots.leave(slot, standing)
+        self.leave(slot, standing)
         log_attempt(job, result, seconds)
         if trace_hook.recorder is not None:
             trace_hook.recorder.posted(job, result, seconds)
         self._results.put(Finished(job, result))
+
+
+def log_attempt(job: Job, result: AttemptResult | None, seconds: float) -> None:
+    """Write a line for a POST or mail of a message or signal, with MSH_LOG_ATTEMPTS. `result` None:
+    it was stale, nothing was written. What is posted to applications and to operators has no line:
+    their addresses may hold secrets, and they have pages of their own."""
+    if not _attempts.isEnabledFor(logging.INFO):
+        return
+    partner_id = getattr(job.key, "partner_id", None)
+    acknowledged = getattr(job.key, "ref_to_message_id", "")
+    message_id = getattr(job.key, "message_id", acknowledged)
+    if partner_id is None or not message_id:
+        return
+    fields = {
+        "message_id": message_id,
+        "partner_id": partner_id,
+        "attempt": getattr(job.key, "attempt", None),
+        "signal": getattr(job.key, "kind", None),
+        "host": urlsplit(job.url).hostname or job.url.rpartition("@")[2],
+        "bytes": len(job.body),
+        "seconds": round(seconds, 4),
+        "outcome": result.outcome.value if result else "stale",
+        "status": result.status if result else None,
+        "detail": result.detail if result else "",
+    }
+    known = {name: value for name, value in fields.items() if value not in (None, "")}
+    _attempts.info("attempt", extra=known)
 
 
 class _Loop:

@@ -1,9 +1,10 @@
 """Slots for POSTs: how many each partner may have under way, so that partners that do not answer
 leave room for others.
 
-It only counts. Callers in several threads need a lock of their own.
+It only counts, and may be called from any thread.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Slot:
 
     partner_id: int
     standing: Standing
+    size: int
+    """Bytes of the POST."""
     slow: bool = False
 
 
@@ -49,76 +52,92 @@ class Slots:
         self._unproven_at_once = max(1, at_once // 2)
         self._silent_at_once = max(1, at_once // 4)
         self._standings: dict[int, Standing] = {}
-        self.clear()
-
         self._is_open = True
+        self._lock = threading.RLock()
+        self.clear()
 
     def take_no_more(self) -> None:
         """There is room for nobody from now on."""
         self._is_open = False
 
     def clear(self) -> None:
+        """Nothing is under way."""
         self._of_partner: Counter[int] = Counter()
         self._quick: Counter[Standing] = Counter()
-        self._slow = 0
+        self._slow = self._bytes = 0
 
-    def take(self, partner_id: int) -> Slot:
+    def take(self, partner_id: int, size: int = 0) -> Slot:
         """One more, whether there is room or not."""
-        slot = Slot(partner_id, self._standing(partner_id))
-        self._of_partner[partner_id] += 1
-        self._quick[slot.standing] += 1
-        return slot
+        with self._lock:
+            standing = self._standings.get(partner_id, Standing.UNKNOWN)
+            self._of_partner[partner_id] += 1
+            self._quick[standing] += 1
+            self._bytes += size
+        return Slot(partner_id, standing, size)
 
     def slow_down(self, slot: Slot) -> bool:
         """Note that this POST takes long. True if its slot is free for another one now."""
-        self._standings[slot.partner_id] = Standing.SILENT
-        if self._slow >= self._slow_at_once:
-            return False
-        self._quick[slot.standing] -= 1
-        self._slow += 1
-        slot.slow = True
-        return True
+        with self._lock:
+            self._standings[slot.partner_id] = Standing.SILENT
+            if self._slow >= self._slow_at_once:
+                return False
+            self._quick[slot.standing] -= 1
+            self._slow += 1
+            slot.slow = True
+            return True
 
     def leave(self, slot: Slot, standing: Standing | None) -> None:
         """Note that this POST has ended. `standing`: what its end says about the partner, None if
         nothing."""
-        if slot.slow:
-            self._slow -= 1
-        else:
-            self._quick[slot.standing] -= 1
-        self._of_partner[slot.partner_id] -= 1
-        if not self._of_partner[slot.partner_id]:
-            del self._of_partner[slot.partner_id]
-        if standing is not None:
-            self._standings[slot.partner_id] = standing
+        with self._lock:
+            if slot.slow:
+                self._slow -= 1
+            else:
+                self._quick[slot.standing] -= 1
+            self._bytes -= slot.size
+            self._of_partner[slot.partner_id] -= 1
+            if not self._of_partner[slot.partner_id]:
+                del self._of_partner[slot.partner_id]
+            if standing is not None:
+                self._standings[slot.partner_id] = standing
 
     def free(self, partner_id: int) -> int:
-        own = max(0, self._per_partner - self._of_partner[partner_id])
-        return min(own, self._left(self._standing(partner_id)))
+        with self._lock:
+            own = max(0, self._per_partner - self._of_partner[partner_id])
+            return min(own, self._left(self._standings.get(partner_id, Standing.UNKNOWN)))
 
     def free_in_all(self) -> int:
-        return max(0, self._at_once - self._quick.total()) if self._is_open else 0
+        with self._lock:
+            return max(0, self._at_once - self._quick.total()) if self._is_open else 0
 
     def under_way(self) -> int:
-        return self._of_partner.total()
+        """POSTs that have not ended."""
+        with self._lock:
+            return self._of_partner.total()
+
+    def bytes_under_way(self) -> int:
+        return self._bytes
 
     def full(self) -> set[int]:
-        own = {one for one, count in self._of_partner.items() if count >= self._per_partner}
-        if self._left(Standing.SILENT):
-            return own
-        return own | {one for one, how in self._standings.items() if how is Standing.SILENT}
+        with self._lock:
+            own = {one for one, count in self._of_partner.items() if count >= self._per_partner}
+            if self._left(Standing.SILENT):
+                return own
+            return own | {one for one, how in self._standings.items() if how is Standing.SILENT}
 
     def rooms(self, enough: int) -> list[Room]:
         """Return the rooms for a caller that looks for `enough` POSTs to make. Each kind of partner
         has a room of its own if one of them has fewer free slots: messages that wait for a slot
         must not hide those that have one."""
-        full = self.full()
-        unproven, silent = self._left(Standing.UNKNOWN), self._left(Standing.SILENT)
-        if min(unproven, silent) >= min(enough, self.free_in_all()):
-            return [Room(full, False, self.free_in_all())]
-        answering = {one for one, how in self._standings.items() if how is Standing.ANSWERS}
-        quiet = {one for one, how in self._standings.items() if how is Standing.SILENT}
-        rooms = [Room(answering - full, True, self.free_in_all())]
+        with self._lock:
+            full, in_all = self.full(), self.free_in_all()
+            unproven, silent = self._left(Standing.UNKNOWN), self._left(Standing.SILENT)
+            standings = tuple(self._standings.items())
+        if min(unproven, silent) >= min(enough, in_all):
+            return [Room(full, False, in_all)]
+        answering = {one for one, how in standings if how is Standing.ANSWERS}
+        quiet = {one for one, how in standings if how is Standing.SILENT}
+        rooms = [Room(answering - full, True, in_all)]
         if unproven:
             rooms.append(Room(answering | quiet | full, False, unproven))
         if silent:
@@ -133,6 +152,3 @@ class Slots:
         if standing is Standing.SILENT:
             left.append(self._silent_at_once - self._quick[Standing.SILENT])
         return max(0, min(left))
-
-    def _standing(self, partner_id: int) -> Standing:
-        return self._standings.get(partner_id, Standing.UNKNOWN)

@@ -10,8 +10,7 @@ import pytest
 
 from msh.logs import JsonFormatter, logging_config
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.transport.attempt_log import NAME, log_attempt
-from msh.transport.carrier import Carrier, Finished
+from msh.transport.carrier import ATTEMPTS, Carrier, Finished, log_attempt
 from msh.transport.job import Job
 
 MakeJob = Callable[..., Job]
@@ -33,7 +32,7 @@ class Ack:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
     formatter = JsonFormatter()
-    return [json.loads(formatter.format(one)) for one in caplog.records if one.name == NAME]
+    return [json.loads(formatter.format(one)) for one in caplog.records if one.name == ATTEMPTS]
 
 
 def test_attempt_is_one_line_with_message_partner_and_number(
@@ -42,7 +41,7 @@ def test_attempt_is_one_line_with_message_partner_and_number(
     job: MakeJob,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, NAME)
+    caplog.set_level(logging.INFO, ATTEMPTS)
     carrier.submit([job(key=Copy(), partner_id=7, body=b"12345")])
     results.get(timeout=10)
     (line,) = lines(caplog)
@@ -66,7 +65,7 @@ def test_attempt_is_one_line_with_message_partner_and_number(
 def test_signals_have_lines_and_notifications_have_none(
     job: MakeJob, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, NAME)
+    caplog.set_level(logging.INFO, ATTEMPTS)
     failed = AttemptResult(AttemptOutcome.FAILED, detail="ConnectionRefusedError")
     log_attempt(job(key=Ack(), url="mailto:edi@acme.example"), failed, 0.5)
     log_attempt(job(key="event 3", url="https://hook.example/secret"), failed, 0.5)
@@ -83,4 +82,4 @@ def test_signals_have_lines_and_notifications_have_none(
 @pytest.mark.parametrize(("attempts", "level"), [(False, "WARNING"), (True, "INFO")])
 def test_it_is_off_unless_asked_for(attempts: bool, level: str) -> None:
     config = logging_config(level="WARNING", attempts=attempts)
-    assert config["loggers"][NAME] == {"level": level}
+    assert config["loggers"][ATTEMPTS] == {"level": level}

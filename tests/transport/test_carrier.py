@@ -35,10 +35,10 @@ def test_a_partner_s_jobs_beyond_its_places_wait(
     peer.always(silence())
     carrier.submit(job(key=number) for number in range(AT_ONCE_PER_PARTNER - 1))
     assert carrier.free(1) == 1
-    assert carrier.busy() == set()
+    assert carrier.full() == set()
     carrier.submit(job(key=number) for number in range(3))
     assert carrier.free(1) == 0
-    assert carrier.busy() == {1}
+    assert carrier.full() == {1}
     peer.received.wait_for(lambda r: len(r) == AT_ONCE_PER_PARTNER)
     with Peer() as another:
         carrier.submit([job(key="other", partner_id=2, url=another.address)])
@@ -95,7 +95,7 @@ def test_without_a_place_among_all_no_partner_has_one(
     carrier.submit([job(partner_id=1)])
     assert (carrier.free_in_all(), carrier.free(1), carrier.free(2)) == (1, 1, 1)
     carrier.submit([job(partner_id=1)])
-    assert (carrier.free_in_all(), carrier.free(2), carrier.busy()) == (0, 0, set())
+    assert (carrier.free_in_all(), carrier.free(2), carrier.full()) == (0, 0, set())
     peer.received.wait_for(lambda r: len(r) == 4)
     peer.release()
     carrier.close(grace=10)
@@ -111,7 +111,7 @@ def test_posts_that_take_long_keep_no_other_from_beginning(
     assert results.get(timeout=10).job.key == 4, "its turn has come though none before it has ended"
     assert carrier.under_way() == 4
     wait_until(lambda: carrier.free_in_all() == 2)  # the last of them takes long a moment later
-    assert carrier.busy() == set()
+    assert carrier.full() == set()
     peer.release()
     assert {results.get(timeout=10).job.key for _ in range(4)} == {0, 1, 2, 3}
     carrier.close()

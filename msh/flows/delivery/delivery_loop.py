@@ -95,7 +95,7 @@ class DeliveryLoop(ApplicationLoop):
         return self._post_again(to_post, budget) or worked
 
     def _slots(self, budget: SendBudget) -> Slots:
-        free, full = self.carrier.free_in_all(), self.carrier.busy()
+        free, full = self.carrier.free_in_all(), self.carrier.full()
         return Slots(POSTS_PER_CONSUMER, free, full, budget.for_large)
 
     def _may_run(self, row: DueDelivery) -> bool:

@@ -166,7 +166,8 @@ def end(job: Job, result: AttemptResult = TRANSMITTED) -> None:
 def end_all(ended: Sequence[Ended]) -> None:
     """These attempts ended, and are recorded together."""
     with transaction.atomic():
-        links = OutboundLinks.lock({o.copy.partner_id for o in ended if o.copy.writes_link})
+        ids = {one.copy.partner_id for one in ended if one.copy.writes_link}
+        links = OutboundLinks.lock(ids) if ids else OutboundLinks.none()
         sending_loop.record(OF_LINKS, links, ended)
         links.write()
 

@@ -44,8 +44,6 @@ class OutboundLinks(UnitOfWork):
     def lock(cls, partner_ids: Iterable[int]) -> Self:
         """Lock these partners' links, in the order of their ids, waiting at most lock_timeout."""
         ids = list(partner_ids)
-        if not ids:
-            return cls.none()
         _, rows = run(link_sql.LOCK(partner_ids=ids), link_sql.LOAD(partner_ids=ids))
         return cls.of(rows)
 

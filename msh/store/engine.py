@@ -87,15 +87,17 @@ def run(first: Call[A], second: Call[B], third: Call[C], /) -> tuple[list[A], li
 def run(*calls: Call[object]) -> tuple[list[Any], ...]: ...
 def run(*calls: Call[object]) -> tuple[list[Any], ...]:
     """Run them in this order in one round trip; the rows of each."""
-    return run_all(calls)
+    return _execute(calls)
 
 
-def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
-    """As `run`. `last`: COMMIT goes with them, in a `short_transaction`.
+def run_all(calls: Sequence[Call[object]], *, last: bool = False) -> None:
+    """Run writes in one round trip. `last`: COMMIT goes with them, in a `short_transaction`."""
+    _execute(calls, last=last)
 
-    Raises TransactionManagementError, as Django's own cursors do, in a transaction that is marked
-    for rollback: its COMMIT would do nothing and raise nothing.
-    """
+
+def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list[Any], ...]:
+    """Raises TransactionManagementError, as Django's own cursors do, in a transaction that is
+    marked for rollback: its COMMIT would do nothing and raise nothing."""
     begins, ends = transactions.here.begins, last and transactions.here.is_short
     # Nothing to write, and no transaction to end: BEGIN is sent with the first statement, so none
     # has begun.

@@ -13,7 +13,7 @@ from django.db import connection
 from msh.flows import wake_up
 from msh.flows.hints import NOTHING, Hints
 from msh.flows.sending import outcomes
-from msh.flows.sending.prepare import prepare
+from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit_many import Result, submit_all
 from msh.flows.wake_up import WakeUp
@@ -164,7 +164,8 @@ def test_work_for_a_bulk_row() -> None:
     world, work = make_world(), Work()
     world.submit()
     payload = Payload(b"<order/>", label="order.xml")
-    new = [prepare(world.agreement, "Orders", "New", [payload]) for _ in range(ROWS)]
+    heading = prepare_heading(world.agreement, "Orders", "New", None, {})
+    new = [prepare_message(heading, [payload]) for _ in range(ROWS)]
 
     with work.of("bulk"):
         answers = submit_all([new[at : at + BLOCK] for at in range(0, ROWS, BLOCK)])

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 from django.db import IntegrityError
 
-from msh.flows.sending.prepare import SubmitRefused, prepare
+from msh.flows.sending.prepare import SubmitRefused, prepare_heading, prepare_message
 from msh.flows.sending.submit_many import InTheWay, submit_all
 from msh.models import OutboundLink, OutboundMessage
 from msh.models.outbound import OutboundState
@@ -26,7 +26,8 @@ def alone(world: World) -> None:
 
 
 def in_bulk(world: World) -> None:
-    submit_all([[prepare(world.agreement, "service", "act", [Payload(b"<a/>")], message_id="m")]])
+    heading = prepare_heading(world.agreement, "service", "act", None, {})
+    submit_all([[prepare_message(heading, [Payload(b"<a/>")], "m")]])
 
 
 HOW = pytest.mark.parametrize("submit", [alone, in_bulk])

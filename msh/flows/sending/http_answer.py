@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msh.flows.sending.answered import take_answers
 from msh.flows.sending.flights import OF_BEST_EFFORT
-from msh.flows.sending.kinds import Answer, BestEffortCopy, Ended, FlightCopy
+from msh.flows.sending.kinds import Answer, Ended, FlightCopy
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, not_read, shortened
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
@@ -31,6 +31,7 @@ from msh.store import capacity
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.sending.agreements import is_retryable
+from msh.store.sending.best_effort_sql import BestEffortCopy
 from msh.store.sending.isolation import describe
 from msh.wire.ebms2.envelope import parse_answer
 from msh.wire.text import prose

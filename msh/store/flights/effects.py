@@ -10,10 +10,10 @@ from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason
 from msh.store.engine import run
 from msh.store.history import SYSTEM
-from msh.store.sending.effects import COMMON, Method, Writer
+from msh.store.sending.effects import COMMON, Method, Writer, text_of
 
 from . import flight_sql, gate_sql
-from .locked_flight import LockedFlight, text_of
+from .locked_flight import LockedFlight
 
 
 def detail_of(effects: Iterable[object]) -> str:

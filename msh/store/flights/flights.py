@@ -19,6 +19,7 @@ from msh.protocol.reason import Reason
 from msh.store.engine import Call, run
 from msh.store.history import ITSELF, SYSTEM, Actor
 from msh.store.sending import link_sql
+from msh.store.sending.effects import text_of
 from msh.store.sending.unit import UnitOfWork
 
 from . import conversation_sql, flight_sql, gate_sql
@@ -31,7 +32,6 @@ from .locked_flight import (
     gate_of,
     gate_state,
     shown_state,
-    text_of,
     written,
 )
 from .rows import FlightRow, GateRow

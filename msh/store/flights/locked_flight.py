@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -85,12 +85,6 @@ def _in_its_conversation(ended: Flight, row: FlightRow) -> Flight:
 def _terms_of_text(text: str) -> FlightTerms:
     """There are few agreements, and each has the same terms for all of its messages."""
     return FlightTerms.of_stored(json.loads(text))
-
-
-@lru_cache(maxsize=1000)
-def text_of(terms: FlightTerms) -> str:
-    """As they are stored with a message."""
-    return json.dumps(asdict(terms))
 
 
 def _terms(row: FlightRow) -> FlightTerms:

@@ -16,8 +16,8 @@ from msh.store.engine import run
 from partners.models import Partner
 
 from . import fast_path, link_sql, message_sql
+from .effects import text_of
 from .fast_path import Written
-from .link_effects import text_of
 from .link_sql import LinkRow
 from .links import OutboundLinks
 from .message_sql import LARGE, FollowingCopy

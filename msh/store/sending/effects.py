@@ -4,11 +4,14 @@
 the effects of its own table, and its `METHODS` names them all.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from msh.protocol import effects as do
+from msh.protocol.agreement import Terms
 from msh.store import incidents
 from msh.store.history import ITSELF, Actor
 
@@ -16,6 +19,12 @@ from . import message_sql, party_events
 from .unit import UnitOfWork
 
 Method = Callable[[Any, Any], None]
+
+
+@lru_cache(maxsize=1000)
+def text_of(terms: Terms) -> str:
+    """As they are stored with a message."""
+    return json.dumps(asdict(terms))
 
 
 @dataclass(slots=True)

@@ -1,30 +1,21 @@
 """A locked link, and what each effect of the Sender's table writes of it, beyond what all messages
 have in common."""
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from typing import ClassVar, NamedTuple, Self
 
 from msh.models.link import lane_of, terms_of
 from msh.protocol import effects as do
-from msh.protocol.agreement import Terms
 from msh.protocol.events import LanePolled, Numbered
 from msh.protocol.kinds import Verdict
 from msh.protocol.lane import Lane
 from msh.store import incidents
 
 from . import link_sql, message_sql, upstream
-from .effects import COMMON, Method, Writer
+from .effects import COMMON, Method, Writer, text_of
 from .link_sql import LinkRow
-
-
-@lru_cache(maxsize=1000)
-def text_of(terms: Terms) -> str:
-    """Return the terms as they are stored with a message in flight."""
-    return json.dumps(asdict(terms))
 
 
 class Suspension(NamedTuple):

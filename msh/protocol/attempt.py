@@ -114,10 +114,6 @@ class AttemptResult:
 
     def __post_init__(self) -> None:
         if self.reason is Reason.NONE:
-            object.__setattr__(self, "reason", _by_status(self.status, self.retry_after))
-
-
-def _by_status(status: int | None, retry_after: float | None) -> Reason:
-    if status is None:
-        return Reason.OTHER
-    return of_status(status, asked_to_wait=asks_to_wait(status, retry_after))
+            waits = asks_to_wait(self.status, self.retry_after)
+            said = of_status(self.status, asked_to_wait=waits) if self.status else Reason.OTHER
+            object.__setattr__(self, "reason", said)

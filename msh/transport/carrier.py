@@ -192,7 +192,10 @@ class _Loop:
                 # Waiting for a slot does not count: only the POST itself tells whether the partner
                 # is slow.
                 began_at = self._loop.time()
-                result = await self._transport(job.url).post(job)
+                kind = transport_for(job.url)
+                if kind not in self._transports:
+                    self._transports[kind] = kind()
+                result = await self._transports[kind].post(job)
         except UnknownSchemeError as error:
             result = AttemptResult(AttemptOutcome.FAILED, detail=str(error), body_sent=False)
         except Exception as error:
@@ -217,12 +220,6 @@ class _Loop:
     def _slow_down(self, slot: Slot) -> None:
         if self._carrier.slow_down(slot):
             self._room.release()
-
-    def _transport(self, url: str) -> Transport:
-        kind = transport_for(url)
-        if kind not in self._transports:
-            self._transports[kind] = kind()
-        return self._transports[kind]
 
     async def _wind_up(self, grace: float) -> None:
         if self._tasks:

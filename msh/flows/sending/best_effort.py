@@ -18,7 +18,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.incidents import processing_failed
 from msh.store.sending import polling
 from msh.store.sending.best_effort import end_best_effort, end_calls
-from msh.store.sending.best_effort_sql import BestEffortCopy, BestEffortRow
+from msh.store.sending.best_effort_sql import LEASE, BestEffortCopy, BestEffortRow
 from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Slots, Work
@@ -37,7 +37,8 @@ def claim(links: Work, budget: SendBudget) -> list[Job]:
     until = links.now + timedelta(seconds=deadline + 2 * GRACE)
 
     def make(row: BestEffortRow) -> Job:
-        links.claim_best_effort(row.id, until)
+        links.add(LEASE(key=row.id, until=until))
+        links.insert_attempt(row.id, 1)
         return _job_of(links, row, deadline)
 
     def give_up(row: BestEffortRow, problem: Exception) -> None:

@@ -183,7 +183,7 @@ class LinkWriter(Writer):
 
     def _acknowledge_upstream(self, message_id: str) -> None:
         if forwarded := self.locked.forwards.get(message_id):
-            self.unit.add(upstream.queue_withheld_ack(forwarded, self.unit.now))
+            self.unit.add(upstream.QUEUE_WITHHELD_ACK(key=forwarded, at=self.unit.now))
             self.unit.has_signals = True
 
     def _fail_upstream(self, message_id: str, why: str) -> None:

@@ -21,7 +21,7 @@ from msh.store.clock import read_clock
 from msh.store.engine import Call, run, run_all
 from msh.store.history import ITSELF, Actor
 
-from . import best_effort_sql, fast_path, link_sql, message_sql
+from . import fast_path, link_sql, message_sql
 from .link_effects import LinkWriter, Locked, Suspension
 from .link_sql import LinkRow
 from .message_sql import SentMessage
@@ -125,10 +125,6 @@ class OutboundLinks(UnitOfWork):
     def touch(self, partner_id: int) -> None:
         """Write the link although it is the same: who has read its queue has to read it again."""
         self.locked(partner_id).changed = True
-
-    def claim_best_effort(self, key: int, until: datetime) -> None:
-        self.add(best_effort_sql.LEASE(key=key, until=until))
-        self.insert_attempt(key, 1)
 
     def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
         """Store the head of a message, composed once (D36)."""

@@ -92,10 +92,6 @@ QUEUE_DELIVERY_FAILURE = Write(
 )
 
 
-def queue_withheld_ack(key: int, at: datetime) -> Call[None]:
-    return QUEUE_WITHHELD_ACK(key=key, at=at)
-
-
 def queue_delivery_failure(key: int, at: datetime, why: str) -> Call[None]:
     return QUEUE_DELIVERY_FAILURE(
         key=key,

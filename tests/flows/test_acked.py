@@ -74,7 +74,7 @@ def test_what_is_remembered_is_what_would_be_read() -> None:
         assert known.row.message_id == flying.message_id
         assert len(known.copies) == expected
         read = AckedLink.read(found(world), flying.message_id)
-        row = read.links.row(world.there.pk)
+        row = read.links.locked(world.there.pk).row
         if known.copies:
             same = {"now": row.now, "terms": row.terms}
             assert replace(known.row, **same) == row

@@ -25,7 +25,7 @@ class Transmitted:
     def submit(self, jobs: Iterable[Job]) -> None:
         self.jobs += jobs
 
-    def busy(self) -> set[int]:
+    def full(self) -> set[int]:
         return {job.partner_id for job in self.jobs if not self.free(job.partner_id)}
 
     def free(self, key: int) -> int:

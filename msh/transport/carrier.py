@@ -94,7 +94,7 @@ class Carrier(Slots):
                 self.clear()
                 self._loop = _Loop(self, self._at_once, self._per_partner)
             loop = self._loop
-            placed = tuple((job, self.take(job.partner_id, len(job.body))) for job in batch)
+            placed = tuple((job, self.enter(job.partner_id, len(job.body))) for job in batch)
         loop.transmit(placed)
 
     def close(self, grace: float = 0.0) -> None:

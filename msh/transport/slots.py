@@ -66,7 +66,7 @@ class Slots:
         self._quick: Counter[Standing] = Counter()
         self._slow = self._bytes = 0
 
-    def take(self, partner_id: int, size: int = 0) -> Slot:
+    def enter(self, partner_id: int, size: int = 0) -> Slot:
         """One more, whether there is room or not."""
         with self._lock:
             standing = self._standings.get(partner_id, Standing.UNKNOWN)

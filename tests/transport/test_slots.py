@@ -11,12 +11,12 @@ def make(at_once: int = 8, slow: int = 2, per_partner: int = 2) -> Slots:
 
 def known(slots: Slots, standing: Standing, *partners: int) -> None:
     for partner in partners:
-        slots.leave(slots.take(partner), standing)
+        slots.leave(slots.enter(partner), standing)
 
 
 def take_all(slots: Slots, partners: range) -> int:
     """As many as there is room for, one of each."""
-    return len([slots.take(partner) for partner in partners if slots.free(partner)])
+    return len([slots.enter(partner) for partner in partners if slots.free(partner)])
 
 
 def test_partners_that_are_not_known_to_answer_have_half_of_all() -> None:
@@ -49,7 +49,7 @@ def test_one_that_answers_again_is_no_longer_silent() -> None:
 def test_a_post_that_takes_long_leaves_its_place_while_there_are_slow_ones() -> None:
     slots = make(at_once=4, slow=1)
     known(slots, ANSWERS, 1)
-    first, second = slots.take(1), slots.take(2)
+    first, second = slots.enter(1), slots.enter(2)
     assert slots.free_in_all() == 2
     assert slots.slow_down(first)
     assert not slots.slow_down(second)
@@ -65,9 +65,9 @@ def test_a_partner_has_no_more_than_its_own_slots() -> None:
     slots = make(per_partner=2)
     known(slots, ANSWERS, 1)
     for _ in range(2):
-        slots.take(1)
+        slots.enter(1)
     assert (slots.free(1), slots.full()) == (0, {1})
-    slots.take(1)
+    slots.enter(1)
     assert slots.free(1) == 0
     slots.clear()
     assert (slots.free(1), slots.under_way()) == (2, 0)
@@ -76,8 +76,8 @@ def test_a_partner_has_no_more_than_its_own_slots() -> None:
 def test_there_is_one_room_while_each_kind_has_enough() -> None:
     slots = make(at_once=40)
     known(slots, SILENT, 1)
-    slots.take(2)
-    slots.take(2)
+    slots.enter(2)
+    slots.enter(2)
     assert slots.rooms(enough=10) == [Room({2}, only=False, slots=38)]
 
 
@@ -88,8 +88,8 @@ def test_those_that_answer_have_a_room_of_their_own_when_new_ones_have_none() ->
     known(slots, SILENT, 200)
     assert take_all(slots, range(20)) == 4
     assert slots.rooms(enough=50) == [Room({100, 101}, only=True, slots=4)]
-    slots.take(100)
-    slots.take(100)
+    slots.enter(100)
+    slots.enter(100)
     assert slots.rooms(enough=50) == [Room({101}, only=True, slots=2)]
 
 
@@ -98,7 +98,7 @@ def test_new_and_silent_ones_have_what_is_left_of_theirs() -> None:
     known(slots, ANSWERS, 100)
     known(slots, SILENT, 200, 201, 202)
     assert take_all(slots, range(200, 202)) == 2
-    slots.take(1)
+    slots.enter(1)
     assert slots.rooms(enough=50) == [
         Room({100}, only=True, slots=5),
         Room({100, 200, 201, 202}, only=False, slots=1),

@@ -164,7 +164,7 @@ def _advice_in_maintenance(window: int, cause: Cause, request: HttpRequest) -> A
     may = END.is_permitted(request)
     url = reverse("admin:msh_maintenancewindow_end", args=[window])
     jumps = [Jump(END.title, END.icon, url, recommended=True)] if may else []
-    ask = "" if may else whom_to_ask(request, END.permissions, "end the window")
+    ask = "" if may else whom_to_ask(request, END.action.permissions, "end the window")
     return Advice(_IN_MAINTENANCE, runbook_url(cause), jumps, ask)
 
 

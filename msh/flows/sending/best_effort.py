@@ -67,7 +67,7 @@ def units_of_poll(slots: Slots) -> Iterable[Unit]:
 
 
 def _unit(lock: Callable[[], Work], copy: BestEffortCopy, ended: Ended | None = None) -> Unit:
-    isolate = partial(isolate_best_effort, copy, ended and ended.result)
+    isolate = partial(isolate_best_effort, copy, ended.result if ended else None)
     of_outcome = (ended,) if ended else ()
     return Unit(f"BestEffort message {copy.message_id}", lock, isolate, of_outcome)
 

@@ -15,6 +15,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from msh import trace_hook
+from msh.checks import check_settings
 from msh.flows.sending.prepare import prepare_heading, prepare_message
 from msh.flows.sending.submit_many import submit_all
 from msh.protocol.attempt import AttemptOutcome, AttemptResult

@@ -22,8 +22,8 @@ from .unit import UnitOfWork, end_attempt
 
 
 def end_best_effort(ended: Iterable[tuple[BestEffortCopy, AttemptResult | None]]) -> None:
-    """SENT or FAILED; the From-Party is notified of the failure (D25). Without a result the worker
-    was lost."""
+    """End each as SENT or FAILED; the From-Party is notified of the failure (D25). Without a result
+    the worker was lost."""
     by_key = {copy.key: (copy, result) for copy, result in ended}
     if not by_key:
         return

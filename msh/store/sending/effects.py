@@ -23,7 +23,7 @@ Method = Callable[[Any, Any], None]
 
 @lru_cache(maxsize=1000)
 def text_of(terms: Terms) -> str:
-    """As they are stored with a message."""
+    """Return the terms as they are stored with a message."""
     return json.dumps(asdict(terms))
 
 

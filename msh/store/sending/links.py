@@ -90,6 +90,7 @@ class OutboundLinks(UnitOfWork):
         return locked
 
     def lane(self, partner_id: int) -> Lane:
+        """Return the lane; raises as `locked`."""
         return self.locked(partner_id).lane
 
     def step(self, partner_id: int, event: SenderEvent, actor: Actor = ITSELF) -> Lane:

@@ -289,7 +289,8 @@ def queue_signal(new: NewSignal) -> Call[None]:
 def end_signals(
     ended: Iterable[tuple[SignalCopy, AttemptResult]], now: datetime
 ) -> list[Call[None]]:
-    """As `end_signal`. Those that were transmitted for the first time are written together."""
+    """End each as `end_signal` does. Those that were transmitted for the first time are written
+    together."""
     calls: list[Call[None]] = []
     firsts = defaultdict[tuple[int | None, str], list[int]](list)
     for copy, result in ended:
@@ -303,8 +304,8 @@ def end_signals(
 
 
 def end_signal(copy: SignalCopy, result: AttemptResult, now: datetime) -> list[Call[None]]:
-    """Transmitted: one less is pending. Failed: sent again after a back-off. Refused: no longer
-    pending (D51)."""
+    """End a signal. Transmitted: one less is pending. Failed: it is sent again after a back-off.
+    Refused: it is no longer pending (D51)."""
     end = {"key": copy.key, "status": result.status, "detail": result.detail}
     message_id, partner_id = copy.ref_to_message_id, copy.partner_id
     match result.outcome:

@@ -44,6 +44,9 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         {
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "4",
+            # A dozen rows are sooner read than a class for them is written and compiled.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",

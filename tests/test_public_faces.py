@@ -4,6 +4,7 @@ import ast
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from inspect import getsource, isclass
 from pathlib import Path
@@ -82,6 +83,7 @@ def _names_of_libraries(kind: type[Any]) -> set[str]:
     return {name for base in bases for name in {*vars(base), *_names_of(base)} if is_private(name)}
 
 
+@cache
 def _names_of(kind: type[Any]) -> set[str]:
     """Private names that its source defines, or reaches for by `self` or `super()`."""
     try:

@@ -10,11 +10,11 @@ from django.db import models
 from django.db.models import Q
 
 from msh.models.consumer import why_not_posted_to
+from msh.protocol.severity import Severity
 from partners import secrecy
 
 from .rules.escalation import Rule
 from .rules.quiet import QuietHours, never_end
-from .rules.severity import Severity
 
 
 class Channel(models.TextChoices):

@@ -12,7 +12,7 @@ import msh.alerts.models
 import msh.models.blocks
 import msh.models.consumer
 import msh.models.operators.preference
-import msh.alerts.rules.severity
+import msh.protocol.severity
 import msh.protocol.maintenance
 import msh.protocol.lane
 import uuid
@@ -629,7 +629,7 @@ class Migration(migrations.Migration):
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='partners.partner')),
                 ('held', models.BooleanField(db_default=False, default=False)),
                 ('is_end', models.BooleanField(db_default=False, default=False)),
-                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], db_default='critical', default=msh.alerts.rules.severity.Severity['CRITICAL'], max_length=8)),
+                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], db_default='critical', default=msh.protocol.severity.Severity['CRITICAL'], max_length=8)),
                 ('to', models.CharField(blank=True, db_default='', default='', max_length=100)),
                 ('wants_end', models.BooleanField(db_default=False, default=False)),
                 ('recipient', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='msh.alertrecipient')),
@@ -1100,7 +1100,7 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['id'],
                 'default_permissions': (),
-                'indexes': [models.Index(fields=['value', 'id'], name='business_key_value')],
+                'indexes': [models.Index(fields=['value', 'id'], name='business_key_value', opclasses=['varchar_pattern_ops', 'int8_ops'])],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('inbound__isnull', False)), fields=('inbound', 'rule', 'value'), name='business_key_inbound_once'), models.UniqueConstraint(condition=models.Q(('outbound__isnull', False)), fields=('outbound', 'rule', 'value'), name='business_key_outbound_once'), models.CheckConstraint(condition=models.Q(models.Q(('inbound', None), ('outbound__isnull', False)), models.Q(('inbound__isnull', False), ('outbound', None)), _connector='OR'), name='business_key_of_one_message')],
             },
         ),

@@ -18,6 +18,7 @@ from msh.flows.operations.inspection.trace import IN_PROGRESS
 from msh.models import Attempt, Direction, History, InboundMessage, OutboundMessage
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.reason import Reason
+from msh.protocol.severity import Severity
 from partners.models import Partner
 
 from .time_format import format_duration, format_time
@@ -31,6 +32,13 @@ _INVISIBLE = re.compile(
 
 _UTC = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) UTC\b")
 """The format of times that the MSH writes into the detail of an incident."""
+
+_END = 6
+"""Characters at the end of an id that are shown in any case."""
+_ONE_LINE = (
+    '<bdi class="msh-id msh-one-line" data-copy="{}" title="{}">'
+    "<span>{}</span><span>{}</span></bdi>"
+)
 
 STATE_VARIANTS = {
     "suspended": "danger",
@@ -53,6 +61,11 @@ STATE_VARIANTS = {
     "refused": "danger",
 }
 """Colour of the badge of a state or an outcome; the badge also contains the word."""
+SEVERITY_VARIANTS = {
+    Severity.CRITICAL: "danger",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
+}
 
 
 def escape_invisible(text: str) -> str:
@@ -63,6 +76,16 @@ def escape_invisible(text: str) -> str:
 def isolated(text: str) -> SafeString | str:
     """Text from a partner: its writing direction has no effect on the text around it."""
     return format_html('<bdi class="msh-id">{}</bdi>', escape_invisible(text)) if text else DASH
+
+
+def one_line(text: str) -> SafeString | str:
+    """An id on one line of a list. Its end is always visible; it is whole on hover and when it is
+    copied, for which console.js puts a button beside it."""
+    if not text:
+        return DASH
+    shown = escape_invisible(text)
+    parts = (text, shown, shown[:-_END], shown[-_END:])
+    return format_html(_ONE_LINE, *parts)
 
 
 def in_words(text: str) -> SafeString | str:
@@ -125,7 +148,7 @@ def message_link(message_id: str, direction: str) -> SafeString | str:
         return DASH
     model = OutboundMessage if direction == Direction.OUT else InboundMessage
     url = list_url(model, q=message_id)
-    return format_html('<a href="{}" class="text-link">{}</a>', url, isolated(message_id))
+    return format_html('<a href="{}" class="text-link">{}</a>', url, one_line(message_id))
 
 
 def trace_link(message_id: str) -> SafeString | str:
@@ -133,7 +156,7 @@ def trace_link(message_id: str) -> SafeString | str:
     if not message_id:
         return DASH
     url = list_url(History, q=message_id)
-    return format_html('<a href="{}" class="text-link">{}</a>', url, isolated(message_id))
+    return format_html('<a href="{}" class="text-link">{}</a>', url, one_line(message_id))
 
 
 def time_of(at: datetime | None) -> SafeString | str:

@@ -21,10 +21,11 @@ from msh.alerts.flows.call import title_of
 from msh.alerts.flows.channels import targets_of_settings
 from msh.alerts.flows.notify_operators import TRIES
 from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
+from msh.alerts.rules.beside import is_said_beside
 from msh.alerts.rules.escalation import turn
-from msh.alerts.rules.severity import Severity, is_said_beside, severity_of
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import Incident
+from msh.protocol.severity import Severity, severity_of
 
 SHOWN_AFTER = timedelta(days=1)
 """How long an alert that was given up stays on the dashboard."""
@@ -195,8 +196,7 @@ def _beside(incident: Incident) -> SafeString | None:
 
 
 def severity_badge(severity: str) -> str:
-    variants = {Severity.CRITICAL: "danger", Severity.WARNING: "warning"}
-    return markup.badge(severity, variants.get(Severity(severity), "info"))
+    return markup.badge(severity, markup.SEVERITY_VARIANTS[Severity(severity)])
 
 
 def _whom(notice: OperatorNotice) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msh.alerts.models import AlertRecipient, Channel, OperatorNotice
+from msh.alerts.rules.beside import is_said_beside
 from msh.alerts.rules.escalation import Rule, turn
-from msh.alerts.rules.severity import is_said_beside, severity_of
 from msh.alerts.store import (
     End,
     Subject,
@@ -18,6 +18,7 @@ from msh.alerts.store import (
     set_turns,
     take_subjects,
 )
+from msh.protocol.severity import severity_of
 from msh.store.clock import read_clock
 from msh.store.operations.windows import quiet_partners
 

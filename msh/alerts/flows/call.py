@@ -7,12 +7,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from msh.alerts.models import OperatorNotice
-from msh.alerts.rules.severity import Severity
 from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Cause, cause_of
 from msh.flows.operations.inspection.standing import last_reason, trouble_of
 from msh.models import link_of
 from msh.protocol.kinds import EARLY_WARNING
 from msh.protocol.reason import Reason
+from msh.protocol.severity import Severity
 
 KEY_LIMIT = 255
 """Characters of a dedup_key of PagerDuty."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msh.protocol.severity import Severity
+
 from .quiet import QuietHours, quiet_until
-from .severity import Severity
 
 ROUNDS = 5
 """The number of times that all steps are repeated. After that, everybody who can come has been

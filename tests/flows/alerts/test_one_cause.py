@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from msh.alerts.flows.notify_operators import notify_operators
 from msh.alerts.models import AlertRecipient, OperatorNotice
-from msh.alerts.rules.severity import is_said_beside
+from msh.alerts.rules.beside import is_said_beside
 from msh.flows.operations import change_incident
 from msh.models import Incident
 from msh.protocol.kinds import IncidentKind

@@ -2,8 +2,9 @@
 
 import pytest
 
-from msh.alerts.rules.severity import Severity, is_said_beside, severity_of
+from msh.alerts.rules.beside import is_said_beside
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.severity import Severity, severity_of
 
 STOPPED = IncidentKind.CONVERSATION_STOPPED
 WORSE = IncidentKind.ERROR_RECEIVED

@@ -6,8 +6,8 @@ import pytest
 
 from msh.alerts.rules.escalation import ROUNDS, Rule, turn
 from msh.alerts.rules.quiet import QuietHours
-from msh.alerts.rules.severity import Severity, severity_of
 from msh.protocol.kinds import EARLY_WARNING, IncidentKind
+from msh.protocol.severity import Severity, severity_of
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 FIVE, TEN = timedelta(minutes=5), timedelta(minutes=10)

@@ -1,6 +1,5 @@
-"""The severity of each kind of incident. Recipients choose by it which calls they get."""
+"""The severity of each kind of incident: what is listed first, and who is called."""
 
-from collections.abc import Collection
 from enum import StrEnum
 
 from msh.protocol.kinds import EARLY_WARNING, IncidentKind
@@ -38,18 +37,6 @@ _BY_KIND: dict[str, Severity] = {
     **dict.fromkeys(_WARNING, Severity.WARNING),
     EARLY_WARNING: Severity.WARNING,
 }
-
-
-def is_said_beside(kind: str, beside: Collection[str]) -> bool:
-    """Whether a call about one of the new incidents `beside`, which are about the same message,
-    says all that matters of this one: what is wrong with a message, and the conversation that it
-    stops, have one cause. The worse of the two is called about."""
-    stopped, alone = IncidentKind.CONVERSATION_STOPPED, IncidentKind.WENT_AHEAD_ALONE
-    if kind == alone:
-        return False
-    if kind == stopped:
-        return any(severity_of(other).reaches(severity_of(kind)) for other in beside)
-    return stopped in beside and not severity_of(kind).reaches(severity_of(stopped))
 
 
 def severity_of(kind: str) -> Severity:

@@ -16,7 +16,12 @@ DETAIL_LIMIT = 300  # characters
 
 
 class EnquiryFailed(Exception):
-    """No answer, or none that can be used. `str()` says why, on one line."""
+    """No answer, or none that can be used. `str()` says why, on one line. `status`: of the HTTP
+    response, 0 if there was none."""
+
+    def __init__(self, why: str, status: int = 0) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class NoAnswerInTime(EnquiryFailed):
@@ -71,7 +76,8 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:
     async with session.get(url, allow_redirects=False) as response:
         if response.status != 200:
             reason = response.headers.get("X-MSH-Error") or response.reason or ""
-            raise EnquiryFailed(one_line(f"{response.status} {reason}", DETAIL_LIMIT))
+            said = one_line(f"{response.status} {reason}", DETAIL_LIMIT)
+            raise EnquiryFailed(said, response.status)
         body = await _body(response)
         try:
             body, is_whole = decoded(body, encoding_of(response), ANSWER_LIMIT)

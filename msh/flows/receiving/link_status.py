@@ -25,12 +25,12 @@ DEADLINE = 10.0
 
 
 class NoStatus(NotPossible):
-    """The partner did not say, and `why`; `silent`: it did not answer at all in time. `str()` is a
-    sentence with the cure."""
+    """The partner did not say, and `why`; `silent`: it did not answer at all in time; `status`: of
+    its HTTP response, 0 without one. `str()` is a sentence with the cure."""
 
-    def __init__(self, text: str, why: str = "", *, silent: bool = False) -> None:
+    def __init__(self, text: str, why: str = "", *, silent: bool = False, status: int = 0) -> None:
         super().__init__(text)
-        self.why, self.silent = why, silent
+        self.why, self.silent, self.status = why, silent, status
 
 
 def status_for(partner: Partner, message_ids: Iterable[str]) -> LinkStatus:
@@ -108,4 +108,5 @@ def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatu
             " operator for the last number and MessageId that it accepted, and enter them.",
             str(problem),
             silent=isinstance(problem, enquiry.NoAnswerInTime),
+            status=getattr(problem, "status", 0),
         ) from None

@@ -62,6 +62,28 @@ def test_open_connection_is_reported_and_nothing_is_sent() -> None:
     assert not History.objects.exists()
 
 
+@pytest.mark.parametrize("code", [401, 403])
+def test_credentials_that_are_refused_are_a_result(code: int) -> None:
+    with Peer() as peer:
+        peer.always(status(code))
+        *_, last = check(partner_at(peer.address))
+    assert (last.name, last.went) == ("HTTP", False)
+    assert "it refuses our credentials" in last.detail
+
+
+def test_credentials_that_are_accepted_now_are_a_result(world: World) -> None:
+    _, job = world.start()
+    refused = AttemptResult(AttemptOutcome.REFUSED, status=401, detail="401 Unauthorized")
+    world.end(job, refused)
+    with Peer() as peer:
+        peer.always(status(204))
+        world.there.address = peer.address
+        world.there.save()
+        *_, last = check(world.there)
+    assert (last.name, last.went) == ("HTTP", True)
+    assert "The last copy was answered 401 Unauthorized" in last.detail
+
+
 def test_a_server_that_takes_the_request_and_says_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

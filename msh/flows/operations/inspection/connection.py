@@ -7,7 +7,7 @@ from django.conf import settings
 
 from msh.flows.receiving import questions
 from msh.flows.receiving.link_status import NoStatus, enquire
-from msh.models import OutboundLink
+from msh.models import Attempt, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.uri import mail_address
 from msh.transport.way import Step, walk, walk_to
@@ -15,6 +15,8 @@ from partners.models import Partner
 from partners.models.dialects import Settings, settings_of
 
 DEADLINE = 5.0  # seconds of each step
+REFUSED = (401, 403)
+"""Responses of a server that does not take our credentials."""
 
 
 def check(partner: Partner) -> list[Step]:
@@ -46,28 +48,52 @@ def _ping(partner: Partner) -> Step:
     return Step("Ping", said.is_answer, took)
 
 
-def _without_status(why: str, *, silent: bool) -> Step:
+def _without_status(link: OutboundLink | None, problem: NoStatus) -> Step:
     """Return what that answer says about the connection. Only an MSH of this product answers the
-    request itself."""
-    if silent:
+    request itself, but each server checks our credentials first."""
+    why = problem.why or str(problem)
+    if problem.silent:
         detail = (
             f"The connection works and the server took the request, but there was {why}. Ask the"
             " partner's operator whether its MSH is running."
         )
         return Step("HTTP", went=False, detail=detail)
+    if problem.status in REFUSED:
+        detail = (
+            f"The server answered {why}: it refuses our credentials. Enter others in the settings"
+            " of the partner, or ask its operator which ones it expects."
+        )
+        return Step("HTTP", went=False, detail=detail)
+    before = _last_attempt(link)
+    if problem.status and before is not None and before.status in REFUSED:
+        detail = (
+            f"The server answered {why}. The last copy was answered {before.detail}: our"
+            " credentials are accepted now."
+        )
+        return Step("HTTP", went=True, detail=detail)
+    changed = before is not None and before.status and before.status != problem.status
+    last = f" The last copy was answered {before.detail}." if changed and before else ""
     detail = (
-        f"The server answered: {why}. This says nothing about its MSH: only MSHs of this product"
-        " answer a link status request."
+        f"The server answered: {why}.{last} This says nothing about its MSH: only MSHs of this"
+        " product answer a link status request."
     )
     return Step("HTTP", None, detail)
 
 
+def _last_attempt(link: OutboundLink | None) -> Attempt | None:
+    """Of the message in flight."""
+    if link is None or link.in_flight_id is None:
+        return None
+    ended = Attempt.objects.filter(message=link.in_flight_id, ended_at__isnull=False)
+    return ended.order_by("-number").first()
+
+
 def _status(partner: Partner) -> Step:
+    link = OutboundLink.objects.filter(partner=partner).first()
     try:
         status = enquire(partner)
     except NoStatus as problem:
-        return _without_status(problem.why or str(problem), silent=problem.silent)
-    link = OutboundLink.objects.filter(partner=partner).first()
+        return _without_status(link, problem)
     ours = link.next_number if link else sequence.FIRST
     last = status.accepted_number or "none"
     detail = f"the last number it accepted from us is {last}, our next is {ours}"

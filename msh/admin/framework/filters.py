@@ -1,7 +1,8 @@
 """Filters of lists: a limit of time, and what only an address names."""
 
+import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django import forms
@@ -22,8 +23,26 @@ def no_rows(request: HttpRequest, queryset: Rows, why: str) -> Rows:
     return queryset.none()
 
 
-_PATTERN = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?"
-_EXAMPLE = "Date and time, such as 2026-11-21 14:05"
+_DATE = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?)?"
+_AGO = re.compile(r"(\d{1,5}) ?(min|h|d) ago")
+_DAY = re.compile(r"(today|yesterday)(?: (\d{2}:\d{2}))?")
+_EXAMPLES = "2026-11-21 14:05, 8 h ago, today, yesterday 18:00"
+_UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """The time that `text` names, as one of _EXAMPLES. What is relative stays so in a saved filter.
+    Raises ValueError with a sentence."""
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    if day := _DAY.fullmatch(text):
+        date = timezone.localtime(now).date() - timedelta(days=day[1] == "yesterday")
+        text = f"{date} {day[2] or '00:00'}"
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text} is not a time (examples: {_EXAMPLES}).") from None
+    return at if at.tzinfo else aware(at)
 
 
 class DateTimeForm(forms.Form):
@@ -31,7 +50,9 @@ class DateTimeForm(forms.Form):
 
     def __init__(self, name: str, label: str, data: Mapping[str, str | None]) -> None:
         super().__init__(data)
-        attrs = {"placeholder": "2026-11-21 14:05", "pattern": _PATTERN, "title": _EXAMPLE}
+        pattern = f"{_DATE}|{_AGO.pattern}|{_DAY.pattern}"
+        attrs = {"placeholder": "2026-11-21 14:05", "pattern": pattern, "list": "msh-moments"}
+        attrs["title"] = f"A time, such as {_EXAMPLES}"
         widget = UnfoldAdminTextInputWidget(attrs=attrs)
         self.fields[name] = forms.CharField(label=label, required=False, widget=widget)
 
@@ -46,11 +67,7 @@ class DateTimeFilter(TextFilter):
         if not value:
             return queryset
         try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            return no_rows(request, queryset, f"{value} is not a time (example: 2026-11-21 14:05).")
-        try:
-            return self.bounded(queryset, at if at.tzinfo else aware(at))
+            return self.bounded(queryset, moment(value, timezone.now()))
         except ValueError as why:
             return no_rows(request, queryset, str(why))
 

@@ -1,5 +1,6 @@
 """Filters of lists: one without a value is none."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
+from msh.admin.framework.filters import moment
 from msh.models import OutboundLink
 from tests.admin.conftest import suspended_world, url
 
@@ -25,6 +28,30 @@ def filtered() -> list[type[Model]]:
         if type(page).__module__.startswith("msh.")
     }
     return [model for model, page in ours.items() if page.list_filter]
+
+
+AT = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30 min ago", AT - timedelta(minutes=30)),
+        ("8 h ago", AT - timedelta(hours=8)),
+        ("2d ago", AT - timedelta(days=2)),
+        ("today", datetime(2026, 11, 25, 23, 0, tzinfo=UTC)),
+        ("yesterday 18:00", datetime(2026, 11, 25, 17, 0, tzinfo=UTC)),
+        ("2026-11-21 14:05", datetime(2026, 11, 21, 13, 5, tzinfo=UTC)),
+    ],
+)
+def test_a_time_is_one_of_the_clock_or_one_before_now(text: str, expected: datetime) -> None:
+    with timezone.override("Europe/Madrid"):
+        assert moment(text, AT) == expected
+
+
+def test_what_is_no_time_is_said_with_examples() -> None:
+    with pytest.raises(ValueError, match=r"last week is not a time .*8 h ago"):
+        moment("last week", AT)
 
 
 def test_a_filter_without_a_value_is_none(filtered: list[type[Model]]) -> None:

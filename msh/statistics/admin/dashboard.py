@@ -1,6 +1,7 @@
 """What the dashboard shows of the statistics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
@@ -11,41 +12,58 @@ from msh.statistics.models import Statistics, Unit
 
 from . import charts
 
-DAY = timedelta(days=1)
-SLOT = 10  # minutes in one point of a chart
+NAMES = ("acknowledged", "received", "retries", "duplicates")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Until now. `slot` is one point of a line, and `every` the time between two ticks."""
+
+    words: str
+    length: timedelta
+    slot: timedelta
+    every: timedelta
+
+
+HOUR = Period("last hour", timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=10))
+DAY = Period("last 24 hours", timedelta(days=1), timedelta(minutes=10), timedelta(hours=4))
 
 
 @parts.register
-def charts_of_a_day(request: HttpRequest, now: datetime) -> Mapping[str, object]:
-    return {"charts": _charts(now)}
+def charts_of_the_dashboard(request: HttpRequest, now: datetime) -> Mapping[str, object]:
+    """Is it getting better? And what is usual?"""
+    shown = [*_charts(now, HOUR, _messages, _repeated), *_charts(now, DAY, _messages, _repeated)]
+    return {"charts": shown}
 
 
-def _charts(now: datetime) -> Sequence[charts.Chart]:
-    """Return charts of the last 24 hours: messages sent and received, retries and duplicates."""
-    slot = timedelta(minutes=SLOT)
-    begin = now - DAY
-    names = ("acknowledged", "received", "retries", "duplicates")
-    counts = {name: [0] * (DAY // slot) for name in names}
+Counted = Mapping[str, Sequence[int]]
+
+
+def _messages(counts: Counted) -> tuple[str, Counted]:
+    return "Messages per minute", {"out": counts["acknowledged"], "in": counts["received"]}
+
+
+def _repeated(counts: Counted) -> tuple[str, Counted]:
+    names = ("retries", "duplicates")
+    return "Retries and duplicates per minute", {name: counts[name] for name in names}
+
+
+def _charts(
+    now: datetime, period: Period, *lines: Callable[[Counted], tuple[str, Counted]]
+) -> Iterator[charts.Chart]:
+    begin, slots = now - period.length, period.length // period.slot
+    counts = {name: [0] * slots for name in NAMES}
     minutes = Statistics.objects.filter(unit=Unit.MINUTE, partner=None, begins__gte=begin)
-    for row in minutes.values_list("begins", *names):
-        for name, count in zip(names, row[1:], strict=True):
-            counts[name][min((row[0] - begin) // slot, DAY // slot - 1)] += count
-    every = timedelta(hours=4)
-    ticks = [(at * (every // slot), _clock(begin + at * every)) for at in range(DAY // every + 1)]
-    return [
-        charts.rates(
-            "Messages per minute, last 24 hours",
-            {"out": counts["acknowledged"], "in": counts["received"]},
-            SLOT,
-            ticks,
-        ),
-        charts.rates(
-            "Retries and duplicates per minute, last 24 hours",
-            {"retries": counts["retries"], "duplicates": counts["duplicates"]},
-            SLOT,
-            ticks,
-        ),
+    for row in minutes.values_list("begins", *NAMES):
+        for name, count in zip(NAMES, row[1:], strict=True):
+            counts[name][min((row[0] - begin) // period.slot, slots - 1)] += count
+    ticks = [
+        (at * (period.every // period.slot), _clock(begin + at * period.every))
+        for at in range(period.length // period.every + 1)
     ]
+    for title, counted in (of(counts) for of in lines):
+        minutes_of_slot = period.slot // timedelta(minutes=1)
+        yield charts.rates(f"{title}, {period.words}", counted, minutes_of_slot, ticks)
 
 
 def _clock(at: datetime) -> str:

@@ -39,9 +39,11 @@ def test_traffic_is_counted_from_what_happened(world: World, onlooker: Client) -
 
     fields = ("acknowledged", "received", "retries", "duplicates")
     assert counted(*fields) == counted(*fields) == (3, 3, 0, 0)
-    messages, copies = onlooker.get(PAGE).context["charts"]
-    assert [line.summary for line in messages.series] == ["3 total", "3 total"]
-    assert [line.summary for line in copies.series] == ["0 total", "0 total"]
+    hour, copies, day, copies_of_day = onlooker.get(PAGE).context["charts"]
+    for messages in (hour, day):
+        assert [line.summary for line in messages.series] == ["3 total", "3 total"]
+    for repeated in (copies, copies_of_day):
+        assert [line.summary for line in repeated.series] == ["0 total", "0 total"]
 
 
 def test_retries_and_duplicates_are_counted(onlooker: Client) -> None:

@@ -70,6 +70,12 @@ class BusinessKeyQuerySet(models.QuerySet["BusinessKey"]):
         newest = found.order_by("-id").values_list(direction, flat=True)[:FOUND_LIMIT]
         return sorted(set(newest))
 
+    def beginning(self, value: str, direction: str) -> list[int]:
+        """Row ids of some messages with a value that begins so, FOUND_LIMIT at most."""
+        found = self.filter(rule__enabled=True, **{f"{direction}__isnull": False})
+        begin = found.filter(value__startswith=value).order_by()
+        return sorted(set(begin.values_list(direction, flat=True)[:FOUND_LIMIT]))
+
 
 class BusinessKey(models.Model):
     """One value of one message."""
@@ -100,7 +106,14 @@ class BusinessKey(models.Model):
         app_label = "msh"
         default_permissions = ()
         ordering = ["id"]
-        indexes = [models.Index(fields=["value", "id"], name="business_key_value")]
+        indexes = [
+            # By these classes it also serves what begins with a value, in any collation.
+            models.Index(
+                fields=["value", "id"],
+                opclasses=["varchar_pattern_ops", "int8_ops"],
+                name="business_key_value",
+            )
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["inbound", "rule", "value"],

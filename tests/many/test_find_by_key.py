@@ -146,3 +146,31 @@ def test_what_the_job_has_written_meanwhile_stays(
     administrator.post(url(KeyRule, "change", row.pk), {"reason": "off"})
     row.refresh_from_db()
     assert (row.enabled, row.inbound_before, row.outbound_before) == (False, 7, 0)
+
+
+def test_lists_of_messages_begin_with_what_people_call_them(world: World) -> None:
+    viewer = client_with_role("vera", roles.VIEWER)
+    operator = client_with_role("ann", roles.OPERATOR)
+    for model in (OutboundMessage, InboundMessage, Delivery):
+        where = url(model, "changelist")
+        shown = operator.get(where).context["cl"].list_display
+        assert next(one for one in shown if one != "action_checkbox") == "keys", model
+        assert 'data-copy="4711"' in operator.get(where).content.decode(), model
+        assert "4711" not in viewer.get(where).content.decode(), model
+
+
+def test_the_beginning_of_a_key_finds_what_no_whole_key_does(world: World) -> None:
+    operator = client_with_role("ann", roles.OPERATOR)
+
+    def found(term: str) -> int:
+        listed = operator.get(url(OutboundMessage, "changelist"), {"q": term})
+        return len(listed.context["cl"].result_list)
+
+    assert [found(term) for term in ("4711", "471", "47", "711", "47_1", "4%1")] == [
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+    ]

@@ -11,7 +11,11 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    RelatedDropdownFilter,
+)
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
@@ -20,6 +24,7 @@ from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.bulk import BulkPage
 from msh.admin.framework.filters import DateTimeFilter
 from msh.admin.framework.found_by import found_messages
+from msh.admin.framework.key_column import KeyColumn
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.flows.operations.change_delivery import decide
@@ -86,6 +91,21 @@ class BulkForm(forms.Form):
         self.order_fields(self.field_order)
 
 
+class DecisionFilter(DropdownFilter):
+    """Those that wait for an operator, to which the menu leads."""
+
+    title = "decision"
+    parameter_name = "is"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return [("undecided", "Needs a decision")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> QuerySet[Delivery]:
+        if self.value() != "undecided":
+            return queryset
+        return cast("DeliveryQuerySet", queryset).waiting_for_operator()
+
+
 class ReceivedSinceFilter(DateTimeFilter):
     title = "Received since"
     parameter_name = "since"
@@ -95,10 +115,13 @@ class ReceivedSinceFilter(DateTimeFilter):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(BulkPage, LargeTableAdmin[Delivery]):
+class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
     bulk = (BulkAction.RUN_AGAIN, BulkAction.REPLAY)
-    list_display = ("identity", "consumer", "status", "attempt", "started", "ended", "error")
+    direction = "inbound"
+    list_display = ("identity", "partner", "to", "status", "tries", "started", "error")
+    list_display_links = ("identity",)
     list_filter = (
+        DecisionFilter,
         ("state", ChoicesDropdownFilter),
         ("consumer", RelatedDropdownFilter),
         ("message__link__partner", RelatedDropdownFilter),
@@ -179,7 +202,18 @@ class DeliveryAdmin(BulkPage, LargeTableAdmin[Delivery]):
     @display(description="MessageId")
     def identity(self, delivery: Delivery) -> str:
         """In the list, where the cell links to the delivery: links cannot be nested."""
-        return markup.isolated(delivery.message.message_id)
+        return markup.one_line(delivery.message.message_id)
+
+    @display(description="Partner")
+    def partner(self, delivery: Delivery) -> str:
+        return markup.link_to(delivery.message.link.partner)
+
+    @display(description="Consumer")
+    def to(self, delivery: Delivery) -> str:
+        return markup.link_to(delivery.consumer)
+
+    def message_key(self, row: Delivery) -> int:
+        return row.message_id
 
     @display(description="State")
     def status(self, delivery: Delivery) -> str:
@@ -189,9 +223,13 @@ class DeliveryAdmin(BulkPage, LargeTableAdmin[Delivery]):
     def started(self, delivery: Delivery) -> str:
         return markup.time_of(delivery.started_at)
 
-    @display(description="Ended")
-    def ended(self, delivery: Delivery) -> str:
-        return markup.time_of(delivery.ended_at)
+    @display(description="Attempts")
+    def tries(self, delivery: Delivery) -> str:
+        """Of how many, until an operator has to decide."""
+        most = delivery.consumer.attempts
+        return (
+            f"{delivery.attempt} of {most}" if delivery.attempt <= most else str(delivery.attempt)
+        )
 
     @display(description="Last error")
     def error(self, delivery: Delivery) -> str:

@@ -12,6 +12,18 @@ ALARM = "suspended"
 
 
 @dataclass(frozen=True, slots=True)
+class Jump:
+    """A page that helps, as a button."""
+
+    title: str
+    icon: str
+    url: str
+    recommended: bool
+    busy: str = ""
+    """The button posts, and says this until there is an answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """`facts` are labels and values; those without a value are left out. `live`: the page refreshes
     itself."""

@@ -29,7 +29,7 @@ from msh.roles import role_with
 from partners.models import Agreement, Partner
 
 from . import markup
-from .found_by import names_searched
+from .found_by import key_names
 from .pages import Table
 
 ROWS = 10
@@ -56,7 +56,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "title": "Search",
         "term": markup.escape_invisible(term),
         "tables": [_table(model, rows, term) for model, rows in found.items() if rows],
-        "keys": sorted({name for names in names_searched for name in names(request)}),
+        "keys": sorted(key_names(request)),
         "searched": [_names(model) for model in _permitted(request)],
         "others": list(_others(request)),
     }

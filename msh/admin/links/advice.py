@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import settings_url, with_back
+from msh.admin.framework.headline import Jump
 from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.setup import partner as setup
@@ -63,18 +64,6 @@ _IN_MAINTENANCE = (
     "A maintenance window is running, and resumes the link at its end. If the maintenance is over,"
     " end the window: sending resumes, and operators are called about the partner again."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """A page that helps, as a button."""
-
-    title: str
-    icon: str
-    url: str
-    recommended: bool
-    busy: str = ""
-    """The button posts, and says this until there is an answer."""
 
 
 @dataclass(frozen=True, slots=True)

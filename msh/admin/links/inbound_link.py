@@ -14,6 +14,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
+from msh.admin.messages.undelivered import standstill
 from msh.flows.numbers import has_numbers
 from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
@@ -31,7 +32,6 @@ from msh.protocol.kinds import DeliveryState
 from . import inbound_actions
 from .counters import arrivals, counters, receiving
 from .inbound_conversation import incomplete_conversations
-from .undelivered import standstill
 
 FIRST_ROWS = 10
 _STANDING = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT)

@@ -13,9 +13,10 @@ from msh.admin.framework.pages import Table
 from msh.models import InboundConversation, InboundMessage, InboundPayload, InboundState
 
 from .message import MessageAdmin
+from .undelivered import Standstill, why_not_delivered
 
 _SENTENCES = {
-    InboundState.ACCEPTED: "Stored and acknowledged. It is not delivered yet.",
+    InboundState.ACCEPTED: "Stored and acknowledged.",
     InboundState.HELD: (
         "Stored and acknowledged. An earlier message of its conversation is missing."
     ),
@@ -32,16 +33,7 @@ _SENTENCES = {
 @admin.register(InboundMessage)
 class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     direction = "inbound"
-    list_display = (
-        "identity",
-        "partner",
-        "number",
-        "status",
-        "purpose",
-        "received",
-        "delivered",
-        "duplicates",
-    )
+    list_display = ("in_list", "partner", "number", "status", "received", "delivered")
     payload_permissions = ("msh.view_inboundmessage", "msh.view_payload_inboundmessage")
     in_head = (
         "partner",
@@ -55,17 +47,26 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     fields = ("identity", "agreement", "semantics", "header_document", "refers_to", "sent")
 
     def head(self, request: HttpRequest, message: InboundMessage) -> Headline:
-        sentence = _SENTENCES[InboundState(message.state)]
-        waiting = message.deliveries.select_related("consumer").waiting_for_operator().first()
-        if waiting:
-            page = markup.link_to(waiting, f"the delivery to {waiting.consumer}")
+        sentence: str = _SENTENCES[InboundState(message.state)]
+        decided = message.deliveries.select_related("consumer").waiting_for_operator().first()
+        waits = _waiting(request, message)
+        if waits:
+            sentence = format_html("{} {}", sentence, waits.why)
+        elif decided:
+            page = markup.link_to(decided, f"the delivery to {decided.consumer}")
             sentence = format_html("{} An operator decides on {}.", sentence, page)
         return Headline(
             badge=self.status(message),
             sentence=sentence,
-            tone=ALARM if waiting else "",
+            advice=waits.ask if waits else "",
+            tone=ALARM if decided or (waits and waits.jumps) else "",
             facts=self.facts(message, self.in_head),
+            live=waits is not None,
         )
+
+    def page_context(self, request: HttpRequest, row: InboundMessage) -> dict[str, object]:
+        waits = _waiting(request, row)
+        return {"headline": self.head(request, row), "jumps": waits.jumps if waits else ()}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
         messages: QuerySet[InboundMessage] = super().get_queryset(request)
@@ -94,6 +95,12 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     @display(description="Delivered")
     def delivered(self, message: InboundMessage) -> str:
         return markup.time_of(message.delivered_at)
+
+
+def _waiting(request: HttpRequest, message: InboundMessage) -> Standstill | None:
+    """What keeps it from our application; None if it has it, or never gets it from here."""
+    waits = message.state in (InboundState.ACCEPTED, InboundState.HELD)
+    return why_not_delivered(request, message) if waits else None
 
 
 def _deliveries(message: InboundMessage) -> Table:

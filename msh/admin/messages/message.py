@@ -1,7 +1,7 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from django.contrib.admin.utils import display_for_field, flatten, label_for_field
 from django.db.models import Model, QuerySet
@@ -14,6 +14,7 @@ from unfold.decorators import display
 from msh.admin.framework import headline, markup
 from msh.admin.framework.found_by import found_messages, tables_of_message
 from msh.admin.framework.headline import Headline
+from msh.admin.framework.key_column import KeyColumn
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.timeline import timeline_of
 from msh.models import InboundMessage, OutboundMessage
@@ -25,13 +26,12 @@ from .search import SEARCH_FILTERS
 AnyMessage = TypeVar("AnyMessage", OutboundMessage, InboundMessage)
 
 
-class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
+class MessageAdmin(KeyColumn, ContentPages, LargeTableAdmin[AnyMessage]):
     """Search by ids and filters; a page with timeline and payloads; subpages with the content."""
 
-    direction: ClassVar[str]
-    """ "outbound" or "inbound" """
     list_filter: Sequence[Any] = SEARCH_FILTERS
     list_filter_submit = True
+    list_display_links = ("in_list",)
     search_fields = ("message_id", "conversation_id")
     search_help_text = "Complete MessageId, ConversationId or business key"
 
@@ -108,6 +108,12 @@ class MessageAdmin(ContentPages, LargeTableAdmin[AnyMessage]):
             self.content_url("payload", message.pk, position),
             self.content_url("payload_bytes", message.pk, position),
         )
+
+    @display(description="Message")
+    def in_list(self, message: Message) -> str:
+        """In a cell that links to the message: links cannot be nested."""
+        shown = '{}<div class="msh-note msh-clipped">{}</div>'
+        return format_html(shown, markup.one_line(message.message_id), self.purpose(message))
 
     @display(description="MessageId")
     def identity(self, message: Message) -> str:

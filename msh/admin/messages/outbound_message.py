@@ -69,7 +69,7 @@ class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
     bulk = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)
     list_filter = (*SEARCH_FILTERS, IncidentFilter)
     direction = "outbound"
-    list_display = ("identity", "partner", "number", "status", "purpose", "submitted", "ended")
+    list_display = ("in_list", "partner", "number", "status", "submitted", "ended")
     payload_permissions = ("msh.view_outboundmessage", "msh.view_payload_outboundmessage")
     in_head = (
         "partner",

@@ -14,11 +14,11 @@ from django.utils.safestring import SafeString
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.audited import settings_url
-from msh.admin.framework.headline import ALARM, Headline
+from msh.admin.framework.headline import ALARM, Headline, Jump
 from msh.admin.framework.pages import Table, at_once
 from msh.admin.framework.second_person import asked_about
 from msh.admin.framework.time_format import format_seconds
-from msh.admin.links.advice import Jump, advice_on
+from msh.admin.links.advice import advice_on
 from msh.admin.links.cancelling import cancelling_notices
 from msh.admin.links.link_view import sentence_of, state_of, variant_of
 from msh.admin.links.maintenance import PLAN, windows_of

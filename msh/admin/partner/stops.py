@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from msh.admin.framework import markup
 from msh.admin.links.advice import waits_as_asked
 from msh.admin.links.inbound_link import first_undelivered
-from msh.admin.links.undelivered import standstill
+from msh.admin.messages.undelivered import standstill
 from msh.models import (
     Delivery,
     Direction,

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
-from msh.admin.incidents.first_step import first_steps
+from msh.admin.incidents.first_step import first_steps, to_assign
 from msh.flows.operations.inspection.causes import CAUSES, cause_of
 from msh.models import (
     Delivery,
@@ -149,7 +149,10 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
             "url": markup.page_url(incident),
             "partner": incident.partner,
             "partner_url": reverse("partner_page", args=[incident.partner_id]),
-            "jumps": [steps[incident.pk]] if incident.pk in steps else [],
+            "jumps": [
+                *([steps[incident.pk]] if incident.pk in steps else []),
+                *to_assign(request, incident),
+            ],
             "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
             "times": incident.count,
             "detail": markup.local_times(incident.detail),

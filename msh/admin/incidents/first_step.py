@@ -6,9 +6,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from msh.admin.framework import markup
-from msh.admin.links.advice import Jump
+from msh.admin.framework.headline import Jump
 from msh.admin.links.conversation import CONVERSATIONS
-from msh.admin.links.undelivered import new_consumer_url
+from msh.admin.messages.undelivered import new_consumer_url
+from msh.flows.operations.actions import ASSIGN_TO_ME
 from msh.models import Delivery, Direction, Incident, OutboundMessage, link_of
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store.delivery.unclaimed import Wanted, first_unclaimed
@@ -34,6 +35,15 @@ def first_steps(request: HttpRequest, incidents: Iterable[Incident]) -> Mapping[
     wanted, messages = first_unclaimed(unclaimed), _messages(found)
     rows = [(one, _step(request, one, wanted.get(one.partner_id), messages)) for one in found]
     return {incident.pk: step for incident, step in rows if step}
+
+
+def to_assign(request: HttpRequest, incident: Incident) -> list[Jump]:
+    """Who takes an incident that nobody has needs one click: others wait to see it."""
+    taken = incident.assigned_to or incident.resolved_at
+    if taken or not request.user.has_perms(ASSIGN_TO_ME.permissions):
+        return []
+    url = reverse(f"admin:msh_incident_{ASSIGN_TO_ME.name}", args=[incident.pk])
+    return [Jump(ASSIGN_TO_ME.title, "front_hand", url, False, busy="Assigning …")]
 
 
 def deliveries_url(incident: Incident, state: DeliveryState) -> str:

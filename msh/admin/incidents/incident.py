@@ -1,31 +1,24 @@
 """Incidents: list, and the page of one."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import F, Model, QuerySet
-from django.db.models.expressions import OrderBy
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    DropdownFilter,
-    RelatedDropdownFilter,
-)
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.bulk import bulk_url
-from msh.admin.framework.found_by import found_message_ids
-from msh.admin.framework.headline import ALARM, Headline
-from msh.admin.framework.pages import ReadOnlyAdmin, Table
+from msh.admin.framework.headline import ALARM, Headline, Jump
+from msh.admin.framework.pages import Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links import resynchronise
-from msh.admin.links.advice import Jump, cause_of_link
+from msh.admin.links.advice import cause_of_link
 from msh.admin.links.conversation import (
     CONVERSATIONS,
     link_to_conversation_of,
@@ -35,6 +28,7 @@ from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.outbound_conversation import first_stopping
 from msh.extension import ExtensionPoint
 from msh.flows.operations import change_incident
+from msh.flows.operations.actions import ASSIGN_TO_ME
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import CAUSES, Cause, Help, cause_of
 from msh.flows.operations.inspection.standing import (
@@ -62,7 +56,8 @@ from msh.models import (
 from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
-from .first_step import DELIVERIES, deliveries_url, first_steps
+from .first_step import DELIVERIES, deliveries_url, first_steps, to_assign
+from .incident_list import IncidentList
 
 tables_about: ExtensionPoint[Callable[[Incident], Table]] = ExtensionPoint()
 """What features show on the page of an incident."""
@@ -70,59 +65,8 @@ NOTES = 100
 """Notes shown for one incident."""
 
 
-class OpenFilter(DropdownFilter):
-    title = "state"
-    parameter_name = "is"
-
-    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
-        return [("open", "Open"), ("mine", "Open and assigned to me"), ("resolved", "Resolved")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        match self.value():
-            case "open":
-                return queryset.filter(resolved_at=None)
-            case "mine":
-                mine = request.user.get_username()
-                return queryset.filter(resolved_at=None, assigned_to=mine)
-            case "resolved":
-                return queryset.filter(resolved_at__isnull=False)
-        return queryset
-
-
-class KindFilter(ChoicesDropdownFilter):
-    """By cause, in words."""
-
-    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
-        name = self.lookup_kwarg
-        kinds = [(kind.value, CAUSES[kind].title) for kind in IncidentKind]
-        choices = [self.all_option, *sorted(kinds, key=lambda kind: kind[1])]
-        data = {name: self.value()}
-        yield {"form": self.form_class(label="By problem", name=name, choices=choices, data=data)}
-
-
 @admin.register(Incident)
-class IncidentAdmin(ReadOnlyAdmin[Incident]):
-    list_display = (
-        "what",
-        "status",
-        "link",
-        "message",
-        "detail_text",
-        "count",
-        "opened",
-        "whose",
-        "resolved",
-    )
-    list_filter = (
-        OpenFilter,
-        ("kind", KindFilter),
-        ("partner", RelatedDropdownFilter),
-        ("direction", ChoicesDropdownFilter),
-    )
-    search_fields = ("message_id", "partner__name", "partner__display_name", "detail")
-    search_help_text = "MessageId, business key, partner, problem or detail"
-    list_select_related = ("partner__outbound_link", "partner__inbound_link")
-    sortable_by = ()
+class IncidentAdmin(IncidentList):
     without_fields = True
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None
@@ -148,16 +92,6 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         of_link = links.offers(request, row.partner.outbound_link)
         return [*(one for one in of_link if one.action.action in wanted), *offers]
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
-    ) -> tuple[QuerySet[Incident], bool]:
-        found, repeats = super().get_search_results(request, queryset, search_term)
-        if term := search_term.strip().lower():
-            kinds = [kind for kind, cause in CAUSES.items() if term in cause.title.lower()]
-            found |= queryset.filter(kind__in=kinds)
-        with_key = found_message_ids(request, search_term.strip()) if search_term else ()
-        return (found | queryset.filter(message_id__in=with_key) if with_key else found), repeats
-
     def tables(self, request: HttpRequest, row: Incident) -> list[Table]:
         return [_notes(row), *(table(row) for table in tables_about)]
 
@@ -168,7 +102,12 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         if _of_message(request, row):  # which is the filled button
             jumps = [replace(jump, recommended=False) for jump in jumps]
         jumps = [replace(one, recommended=one is jumps[0] and one.recommended) for one in jumps]
-        return {"headline": self.head(row), "jumps": jumps}
+        taking = to_assign(request, row)
+        shown: dict[str, object] = {"headline": self.head(row), "jumps": [*jumps, *taking]}
+        if taking:  # a button, instead of the dialog
+            offers = self.offers(request, row)
+            shown["offers"] = [one for one in offers if one.action.action is not ASSIGN_TO_ME]
+        return shown
 
     def advised(self, row: Incident) -> Sequence[OperatorAction]:
         return () if row.resolved_at else acts_of(_cause(row).text)
@@ -210,9 +149,6 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
             return [*consumer, ("Deliveries", self.deliveries(incident))]
         return list(consumer)
 
-    def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
-        return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
-
     @display(description="Problem")
     def what(self, incident: Incident) -> str:
         return CAUSES[incident.kind].title
@@ -222,24 +158,6 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
         cause = _cause(incident)
         shown = '{} <a href="{}" class="text-link">Runbook</a>'
         return format_html(shown, cause.advice, runbook_url(cause))
-
-    @display(description="State")
-    def status(self, incident: Incident) -> str:
-        return markup.badge("resolved") if incident.resolved_at else markup.badge("open", "danger")
-
-    @display(description="Assigned to")
-    def whose(self, incident: Incident) -> str:
-        return incident.assigned_to or "nobody"
-
-    @display(description="Link")
-    def link(self, incident: Incident) -> str:
-        return markup.link_to(link_of(incident.partner, incident.direction) or incident.partner)
-
-    @display(description="Last MessageId")
-    def message(self, incident: Incident) -> str:
-        if incident.direction == Direction.OUT:
-            return markup.message_link(incident.message_id, incident.direction)
-        return markup.trace_link(incident.message_id)  # the message may have been refused
 
     @display(description="Deliveries")
     def deliveries(self, incident: Incident) -> str:
@@ -252,18 +170,6 @@ class IncidentAdmin(ReadOnlyAdmin[Incident]):
     @display(description="Waiting conversations")
     def conversations(self, incident: Incident) -> str:
         return links_to_waiting(CONVERSATIONS[incident.kind], incident.partner_id)
-
-    @display(description="Last detail")
-    def detail_text(self, incident: Incident) -> str:
-        return markup.local_times(incident.detail)
-
-    @display(description="Opened")
-    def opened(self, incident: Incident) -> str:
-        return markup.time_and_age(incident.opened_at)
-
-    @display(description="Resolved")
-    def resolved(self, incident: Incident) -> str:
-        return markup.time_of(incident.resolved_at)
 
 
 def _consumers(name: str) -> QuerySet[Consumer]:

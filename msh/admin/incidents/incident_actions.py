@@ -2,9 +2,9 @@
 
 from django import forms
 from django.contrib.auth.models import User
-from unfold.widgets import UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.actions import REASON_LIMIT, ActionDialog, ReasonForm
 from msh.flows.operations import actions
 from msh.models import Incident
 
@@ -12,12 +12,23 @@ from msh.models import Incident
 class Resolve(ActionDialog[Incident]):
     action = actions.RESOLVE
     icon = "check"
-    recommended = True
+
+
+class TakeForm(ReasonForm):
+    """Who takes an incident says enough by that."""
+
+    reason = forms.CharField(
+        max_length=REASON_LIMIT,
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="Recorded in the history with your name, if you give one.",
+    )
 
 
 class AssignToMe(ActionDialog[Incident]):
     action = actions.ASSIGN_TO_ME
     icon = "front_hand"
+    form: type[ReasonForm] = TakeForm
 
     def consequence(self, row: Incident) -> str:
         before = f" instead of {row.assigned_to}" if row.assigned_to else ""

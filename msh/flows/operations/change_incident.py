@@ -88,7 +88,8 @@ def assign(incident: Incident, actor: Actor, to: str) -> None:
     with transaction.atomic():
         if not assign_incident(incident, to, actor):
             raise NotPossible("The incident is resolved and cannot be assigned.")
-        add_note(incident, Actor(actor.name, f"For {to or 'anybody'}: {actor.reason}"))
+        why = f": {actor.reason}" if actor.reason else ""
+        add_note(incident, Actor(actor.name, f"For {to or 'anybody'}{why}"))
 
 
 def note(incident: Incident, actor: Actor) -> None:

@@ -32,7 +32,7 @@ def steps(client: Client, incident: Incident) -> list[tuple[str, str]]:
     page = client.get(reverse("admin:msh_incident_change", args=[incident.pk]))
     (listed,) = client.get(reverse("admin:index")).context["incidents"]
     assert listed["jumps"] == page.context["jumps"]
-    return [(jump.title, jump.url) for jump in page.context["jumps"]]
+    return [(jump.title, jump.url) for jump in page.context["jumps"] if not jump.busy]
 
 
 def waiting(actions: Sequence[str], conversations: Collection[int] = ()) -> Partner:
@@ -140,14 +140,14 @@ def test_a_conversation_is_resumed_on_the_page_of_its_incident(
     first, *_ = page.context["offers"]
     assert (first.action.name, first.recommended) == ("resume", True)
     assert first.url == address("resume", message)
-    assert [jump.recommended for jump in page.context["jumps"]] == [False]
+    assert [jump.recommended for jump in page.context["jumps"] if not jump.busy] == [False]
     page = viewer.get(url(Incident, "change", incident.pk))
     assert "resume" not in [offer.action.name for offer in page.context["offers"]]
 
     stop(sky, "other")
     page = operator.get(url(Incident, "change", incident.pk))
     assert "resume" not in [offer.action.name for offer in page.context["offers"]]
-    assert [jump.recommended for jump in page.context["jumps"]] == [True]
+    assert [jump.recommended for jump in page.context["jumps"] if not jump.busy] == [True]
 
 
 def test_an_idle_consumer_is_one_click_away(operator: Client) -> None:

@@ -4,13 +4,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import Consumer, ConsumerKind
+from msh.models import Consumer, ConsumerKind, Delivery
+from msh.protocol.kinds import DeliveryState
 
 
 class ConsumerForm(AuditedForm):
@@ -38,38 +42,83 @@ class ConsumerForm(AuditedForm):
         return cleaned
 
 
+_STATE = ("status", "waiting", "last_completed", "fetched")
+
+
 @admin.register(Consumer)
 class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
-    list_display = (
-        "name",
-        "enabled",
-        "partner",
-        "service_interface",
-        "action",
-        "short_kind",
-        "destination",
-        "fetched",
-    )
-    readonly_fields = ("fetched",)
+    list_display = ("name", "status", "waiting", "last_completed", "takes", "destination")
+    sortable_by = ("name",)
+    readonly_fields = _STATE
     list_select_related = ("partner",)
     search_fields = ("name", "path", "url", "partner__name", "partner__display_name")
     search_help_text = "Name, destination or partner"
     fieldsets = (
-        (None, {"fields": ("name", "enabled", "fetched")}),
+        (None, {"fields": ("name", "enabled")}),
         ("Messages", {"fields": ("partner", "service_interface", "action")}),
         ("Destination", {"fields": ("kind", "path", "url", "authorization")}),
         ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
         ("Once and only once", {"fields": ("history", "resolver")}),
     )
 
-    @admin.display(description="kind", ordering="kind")
-    def short_kind(self, consumer: Consumer) -> str:
-        return consumer.get_kind_display().partition(":")[0]
+    def get_fieldsets(self, request: HttpRequest, obj: Consumer | None = None) -> Any:
+        given = super().get_fieldsets(request, obj)
+        state = [(None, {"fields": _STATE})] if obj else []
+        return [*state, *given]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Consumer]:
+        """With how each is doing, by indexes that have what is open, or the newest first."""
+        of_it = Delivery.objects.filter(consumer=OuterRef("pk"), replay_of=None)
+        done = of_it.filter(state=DeliveryState.COMPLETED)
+        consumers: QuerySet[Consumer] = super().get_queryset(request)
+        return consumers.annotate(
+            undecided=_count(Delivery.objects.waiting_for_operator()),
+            retried=_count(Delivery.objects.filter(state=DeliveryState.FAILED)),
+            completed_at=Subquery(done.order_by("-message").values("ended_at")[:1]),
+        )
+
+    @admin.display(description="state")
+    def status(self, consumer: Any) -> str:
+        if not consumer.enabled:
+            return markup.badge("off", "warning")
+        if consumer.undecided:
+            return markup.badge("needs a decision", "danger")
+        if consumer.retried:
+            return markup.badge("failing", "warning")
+        silent = consumer.kind == ConsumerKind.PULL and not consumer.fetched_at
+        return markup.badge("never fetched", "warning") if silent else markup.badge("ok", "success")
+
+    @admin.display(description="open deliveries")
+    def waiting(self, consumer: Any) -> str:
+        """Each number leads to the deliveries."""
+        of_it = {"consumer__id__exact": consumer.pk}
+        lists = {"undecided": {"is": "undecided"}, "retried": {"state__exact": "failed"}}
+        shown = [
+            (markup.list_url(Delivery, **lists[name], **of_it), getattr(consumer, name), name)
+            for name in lists
+        ]
+        link = '<a href="{}" class="text-link">{} {}</a>'
+        return format_html_join(", ", link, (one for one in shown if one[1])) or markup.DASH
+
+    @admin.display(description="last completed")
+    def last_completed(self, consumer: Any) -> str:
+        return markup.ago(consumer.completed_at) if consumer.completed_at else markup.DASH
+
+    @admin.display(description="takes")
+    def takes(self, consumer: Consumer) -> str:
+        partner = markup.link_to(consumer.partner) if consumer.partner else "any partner"
+        what = consumer.service_interface or "any service", consumer.action or "any action"
+        shown = '{}<div class="msh-note msh-clipped">{}</div>'
+        return format_html(shown, partner, markup.in_words(" / ".join(what)))
 
     @admin.display(description="destination")
     def destination(self, consumer: Consumer) -> str:
-        return consumer.path or consumer.url or "-"
+        """Where it is called, or when it last asked."""
+        kind = consumer.get_kind_display().partition(":")[0]
+        where = consumer.path or consumer.url or f"last fetched: {fetched_text(consumer)}"
+        shown = '{}<div class="msh-note msh-clipped">{}</div>'
+        return format_html(shown, kind, where)
 
     @admin.display(description="last fetched")
     def fetched(self, consumer: Consumer) -> str:
@@ -85,6 +134,11 @@ class ConsumerAdmin(AuditedAdmin):
         """A consumer with deliveries cannot be deleted, only disabled."""
         used = obj is not None and obj.deliveries.exists()
         return not used and bool(super().has_delete_permission(request, obj))
+
+
+def _count(deliveries: QuerySet[Delivery]) -> Coalesce:
+    of_it = deliveries.filter(consumer=OuterRef("pk")).order_by().values("consumer")
+    return Coalesce(Subquery(of_it.annotate(count=Count("pk")).values("count")), 0)
 
 
 def fetched_text(consumer: Consumer) -> str:

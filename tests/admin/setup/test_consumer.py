@@ -1,0 +1,50 @@
+"""The list of consumers says how each is doing, and leads to its deliveries."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from msh.models import Consumer, ConsumerKind, Delivery
+from tests.admin.conftest import page_of, url
+from tests.delivery.desk import Desk, consumer, receive
+from tests.flows.world import make_world
+
+pytestmark = pytest.mark.django_db
+
+
+def row(client: Client) -> str:
+    listed = client.get(url(Consumer, "changelist")).content.decode()
+    return listed.split('id="result_list"')[1]
+
+
+def test_one_that_needs_a_decision(administrator: Client) -> None:
+    system = consumer(ConsumerKind.PULL, name="erp")
+    now = timezone.now()
+    for state, message in zip(("blocked", "parked"), receive(make_world(), 2), strict=True):
+        Delivery.objects.create(
+            consumer=system, message=message, state=state, attempt=1, started_at=now, ended_at=now
+        )
+    shown = row(administrator)
+    assert "needs a decision" in shown
+    assert "2 undecided" in shown
+    where = f"{url(Delivery, 'changelist')}?is=undecided&consumer__id__exact={system.pk}"
+    listed = administrator.get(where).context["cl"].result_list
+    assert {one.state for one in listed} == {"blocked", "parked"}
+    assert "2 undecided" in page_of(administrator, system)
+
+
+def test_one_that_works_and_one_that_is_off(administrator: Client) -> None:
+    consumer(ConsumerKind.IN_PROCESS)
+    receive(make_world(), 1)
+    Desk().settle()
+    shown = row(administrator)
+    assert ">ok<" in "".join(shown.split())
+    assert " ago</time>" in shown
+    Consumer.objects.update(enabled=False)
+    assert ">off<" in "".join(row(administrator).split())
+
+
+def test_one_is_added_and_has_no_state_yet(administrator: Client) -> None:
+    page = administrator.get(url(Consumer, "add"))
+    assert page.status_code == 200
+    assert "Open deliveries" not in page.content.decode()

@@ -180,6 +180,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "msh.admin.framework.liveness.silent_processes",
             ],
         },
     },
@@ -216,6 +217,7 @@ UNFOLD = {
     "DASHBOARD_CALLBACK": "msh.admin.dashboard.page.context",
     "ACCOUNT": {"navigation": _account_menu},
     "SIDEBAR": {"navigation": "msh.admin.framework.navigation.sidebar"},
+    "TABS": "msh.admin.framework.navigation.tabs",
 }
 
 # --- the REST API -------------------------------------------------------------------------------

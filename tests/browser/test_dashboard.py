@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from msh.models import OutboundLink
 from msh.protocol.kinds import IncidentKind
+from msh.store import incidents
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
 
@@ -115,3 +116,44 @@ def test_pages_and_lists_of_links_refresh_themselves(console: Console, pair: Pai
 
     expect(page.get_by_text("Message 1 blocks the queue.")).to_be_visible()
     expect(listed.get_by_text("Message 1 blocks the queue.")).to_be_visible()
+
+
+def test_badges_and_the_title_of_the_tab_are_refreshed(console: Console, pair: PairFactory) -> None:
+    """F6 of the review of the console: the menu showed the numbers of the evening all night."""
+    page = left_open(console)
+    badge = page.locator("[data-badge*='/msh/incident/']")
+    before = int(badge.text_content() or 0)
+
+    incidents.open_now(pair().partner.pk, "in", IncidentKind.BACKLOG, "m-1", "so many wait")
+    page.clock.fast_forward(REFRESH)
+
+    expect(badge).to_have_text(str(before + 1))
+    expect(badge).to_be_visible()
+    expect(page).to_have_title(f"({before + 1}) Dashboard | MSH console")
+
+
+def test_a_list_fits_its_window_in_rows_of_two_lines(console: Console, pair: PairFactory) -> None:
+    """F4 of the review: 113 to 133 pixels a row, and what matters was off the right edge."""
+    partner = pair(timeout=600)
+    message = partner.submit()
+    incidents.open_now(partner.partner.pk, "in", IncidentKind.BACKLOG, "m-1", "so many wait")
+    for where in (f"msh/outboundmessage/?q={message.message_id}", "msh/incident/?is=open"):
+        page = console.open("Operator", where)
+        console.picture(page, f"console-list-{where.split('/')[1]}")
+        rows = page.locator("#result_list tbody tr")
+        heights = [one.bounding_box() for one in rows.all()[:5]]
+        assert all(box and box["height"] <= 84 for box in heights), (where, heights)
+        wide = page.evaluate(
+            "() => { const table = document.querySelector('#result_list');"
+            " return table.offsetWidth - table.closest('.simplebar-content-wrapper').clientWidth }"
+        )
+        assert wide <= 0, where
+
+
+def test_an_id_is_shown_in_part_and_copied_whole(console: Console, pair: PairFactory) -> None:
+    message = pair(timeout=600).submit()
+    page = console.open("Operator", f"msh/outboundmessage/?q={message.message_id}")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name=f"Copy {message.message_id}").click()
+    expect(page.locator(".msh-copy[title=Copied]")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == message.message_id

@@ -26,13 +26,15 @@ from msh.protocol.vocabulary import DeliverySemantics
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`alarm`: it should be zero. `url` is the list of what was counted."""
+    """`alarm`: it should be zero. `url` is the list of what was counted. `in_title`: the title of
+    the browser's tab has it too."""
 
     name: str
     value: int
     url: str
     note: str = ""
     alarm: bool = False
+    in_title: bool = False
 
 
 def figures() -> Sequence[Figure]:
@@ -48,7 +50,11 @@ def figures() -> Sequence[Figure]:
             "Suspended partners", suspended, _list(OutboundLink, LaneState.SUSPENDED), alarm=True
         ),
         Figure(
-            "Open incidents", incidents, markup.list_url(Incident, **{"is": "open"}), alarm=True
+            "Open incidents",
+            incidents,
+            markup.list_url(Incident, **{"is": "open"}),
+            alarm=True,
+            in_title=True,
         ),
         Figure(
             "In flight",

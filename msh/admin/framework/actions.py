@@ -43,12 +43,17 @@ class ReasonForm(forms.Form):
 
     reason = forms.CharField(
         max_length=REASON_LIMIT,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "autofocus": True}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
         help_text="Recorded in the history with your name.",
     )
     version = forms.CharField(required=False, widget=forms.HiddenInput)
 
     field_order: Sequence[str] = ("reason",)
+
+    def __init__(self, *data: object, **options: object) -> None:
+        super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
+        first = next(iter(self.visible_fields()))
+        first.field.widget.attrs["autofocus"] = True
 
     @property
     def action_fields(self) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from .markup import list_url
 @dataclass(frozen=True, slots=True)
 class Item:
     """`label` names the model, which may be that of a feature. `alarm` counts the rows that need an
-    operator; 0 is not shown. Without `if_empty`, who may not add a row does not see the entry
-    before there is one."""
+    operator, for the badge; 0 is not shown. `beside`: pages that are tabs of its list. Without
+    `if_empty`, who may not add a row does not see the entry before there is one."""
 
     title: str
     icon: str
@@ -32,6 +32,7 @@ class Item:
     alarm: Callable[[], int] | None = None
     shown: Callable[[], bool] = lambda: True
     if_empty: bool = True
+    beside: "tuple[Item, ...]" = ()
 
     @property
     def model(self) -> type[Model]:
@@ -66,11 +67,31 @@ GROUPS = (
     (
         "Action required",
         (
-            Item("Links to partners", "sync_alt", "msh.OutboundLink", alarm=_suspended),
-            Item("Incidents", "warning", "msh.Incident", alarm=_open_incidents),
-            Item("Alerts", "notifications", "msh.OperatorNotice"),
-            Item("Maintenance windows", "event_busy", "msh.MaintenanceWindow"),
-            Item("Bulk jobs", "checklist", "msh.BulkJob"),
+            Item(
+                "Links to partners",
+                "sync_alt",
+                "msh.OutboundLink",
+                alarm=_suspended,
+                beside=(
+                    Item("Maintenance windows", "", "msh.MaintenanceWindow"),
+                    Item("Conversations to partners", "", "msh.OutboundConversation"),
+                ),
+            ),
+            Item(
+                "Incidents",
+                "warning",
+                "msh.Incident",
+                (("is", "open"),),
+                alarm=_open_incidents,
+                beside=(Item("Alerts", "", "msh.OperatorNotice"),),
+            ),
+            Item(
+                "Deliveries",
+                "move_to_inbox",
+                "msh.Delivery",
+                (("is", "undecided"),),
+                alarm=_undecided,
+            ),
             Item(
                 "Four-eyes requests",
                 "supervisor_account",
@@ -78,7 +99,12 @@ GROUPS = (
                 alarm=_asked,
                 shown=is_on,
             ),
-            Item("Deliveries", "move_to_inbox", "msh.Delivery", alarm=_undecided),
+            Item(
+                "Bulk jobs",
+                "checklist",
+                "msh.BulkJob",
+                beside=(Item("Schedules", "", "django_celery_beat.PeriodicTask"),),
+            ),
         ),
     ),
     (
@@ -86,33 +112,53 @@ GROUPS = (
         (
             Item("Outbound", "outbox", "msh.OutboundMessage"),
             Item("Inbound", "inbox", "msh.InboundMessage"),
-            Item("Links from partners", "call_received", "msh.InboundLink"),
-            Item("Conversations to partners", "speaker_notes_off", "msh.OutboundConversation"),
-            Item("Conversations from partners", "speaker_notes", "msh.InboundConversation"),
-            Item("Pending signals", "reply", "msh.Signal", (("is", "pending"),)),
+            Item(
+                "Links from partners",
+                "call_received",
+                "msh.InboundLink",
+                beside=(
+                    Item("Conversations from partners", "", "msh.InboundConversation"),
+                    Item("Pending signals", "", "msh.Signal", (("is", "pending"),)),
+                ),
+            ),
             Item("History", "history", "msh.History"),
         ),
     ),
     (
         "Configuration",
         (
-            Item("Partners", "handshake", "partners.Partner"),
-            Item("Agreements", "contract", "partners.Agreement"),
-            Item("Consumers", "apps", "msh.Consumer"),
-            Item("Business keys", "find_in_page", "msh.KeyRule"),
+            Item(
+                "Partners",
+                "handshake",
+                "partners.Partner",
+                beside=(
+                    Item("Agreements", "", "partners.Agreement"),
+                    Item("Routes", "", "partners.Route"),
+                    Item("This MSH", "", "partners.OwnIdentity", if_empty=False),
+                ),
+            ),
+            Item(
+                "Consumers",
+                "apps",
+                "msh.Consumer",
+                beside=(Item("Business keys", "", "msh.KeyRule"),),
+            ),
             Item("Alert recipients", "campaign", "msh.AlertRecipient"),
-            Item("Routes", "alt_route", "partners.Route"),
-            Item("This MSH", "hub", "partners.OwnIdentity", if_empty=False),
-            Item("Schedules", "schedule", "django_celery_beat.PeriodicTask"),
         ),
     ),
     (
         "Access",
         (
-            Item("Users", "person", "auth.User"),
-            Item("Machine users", "computer", "auth.User", MACHINES),
-            Item("Roles", "group", "auth.Group"),
-            Item("API tokens", "key", "msh.ApiToken"),
+            Item(
+                "Users",
+                "person",
+                "auth.User",
+                beside=(
+                    Item("Machine users", "", "auth.User", MACHINES),
+                    Item("Roles", "", "auth.Group"),
+                    Item("API tokens", "", "msh.ApiToken"),
+                ),
+            ),
             Item("Audit log", "manage_history", "msh.SettingChange"),
         ),
     ),
@@ -133,17 +179,39 @@ def _first(request: HttpRequest) -> Iterator[dict[str, object]]:
         yield {"title": "Statistics", "icon": "bar_chart", "link": reverse("statistics")}
 
 
+def tabs(request: HttpRequest) -> list[dict[str, object]]:
+    """The pages beside that of an entry, for unfold (`TABS` in the settings)."""
+    return [
+        {"models": sorted({str(one.model._meta) for one in shown}), "items": _tabs(shown, request)}  # noqa: SLF001  public
+        for _, items in GROUPS
+        for item in items
+        if len(shown := _visible(item, request)) > 1
+    ]
+
+
+def _tabs(shown: list[Item], request: HttpRequest) -> list[dict[str, object]]:
+    return [
+        {"title": one.title, "link": _link(one), "active": _is_tab_of(one, request)}
+        for one in shown
+    ]
+
+
 def _groups(request: HttpRequest) -> list[dict[str, object]]:
     return [
         {
             "title": title,
             "separator": True,
             "items": [
-                _entry(item, request) for item in items if item.shown() and _can_view(item, request)
+                _entry(item, shown, request) for item in items if (shown := _visible(item, request))
             ],
         }
         for title, items in GROUPS
     ]
+
+
+def _visible(item: Item, request: HttpRequest) -> list[Item]:
+    """The page of this entry and those beside it, as far as this user may see them."""
+    return [one for one in (item, *item.beside) if one.shown() and _can_view(one, request)]
 
 
 def _can_view(item: Item, request: HttpRequest) -> bool:
@@ -156,25 +224,34 @@ def _can_view(item: Item, request: HttpRequest) -> bool:
     return has_rows or item.model._default_manager.exists()  # noqa: SLF001  public
 
 
-def _entry(item: Item, request: HttpRequest) -> dict[str, object]:
+def _entry(item: Item, shown: list[Item], request: HttpRequest) -> dict[str, object]:
+    """It leads to the first of its pages that this user may see, and has its name."""
+    first = shown[0]
     return {
-        **_active(item, request),
-        "title": item.title,
+        "title": first.title,
         "icon": item.icon,
-        "link": list_url(item.model, **dict(item.query)),
-        "badge": item.alarm() if item.alarm else 0,
-        "badge_style": "solid",
+        "link": _link(first),
+        "active": any(_is_at(one, request) for one in shown),
+        "counts": first.alarm is not None,
+        "badge": first.alarm() if first.alarm else 0,
     }
 
 
-def _active(item: Item, request: HttpRequest) -> dict[str, object]:
-    """Two entries lead to the list of users: the active one is that with the filter of the page.
-    For all others Unfold compares addresses."""
-    if item.label != "auth.User":
-        return {}
-    listed = request.path.startswith(list_url(User))
+def _link(item: Item) -> str:
+    return list_url(item.model, **dict(item.query))
+
+
+def _is_at(item: Item, request: HttpRequest) -> bool:
+    """Whether this is its list, or the page of one of its rows."""
+    return request.path.startswith(list_url(item.model))
+
+
+def _is_tab_of(item: Item, request: HttpRequest) -> bool:
+    """Two tabs lead to the list of users: the active one is that with the filter of the page."""
+    if item.model is not User:
+        return _is_at(item, request)
     filtered = tuple(request.GET.items()) == MACHINES
-    return {"active": listed and filtered == (item.query == MACHINES)}
+    return _is_at(item, request) and filtered == (item.query == MACHINES)
 
 
 def our_uri(request: HttpRequest) -> str:

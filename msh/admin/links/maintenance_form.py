@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from django import forms
 from django.utils import timezone
 from unfold.widgets import (
-    UnfoldAdminSelectMultipleWidget,
+    UnfoldAdminSelect2MultipleWidget,
     UnfoldAdminSelectWidget,
     UnfoldBooleanWidget,
 )
@@ -41,9 +41,7 @@ class WindowForm(ReasonForm):
     field_order: Sequence[str] = ("starts_at", "lasts", "ends_at", "resume_suspended", "reason")
 
     def __init__(self, *data: object, **options: object) -> None:
-        super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
-        self.fields["starts_at"].widget.attrs["autofocus"] = True
-        self.fields["reason"].widget.attrs.pop("autofocus", None)
+        super().__init__(*data, **options)
         now = timezone.now()
         zone = f"time zone {timezone.get_current_timezone_name()}, where it is {local(now)}."
         self.fields["starts_at"].help_text = f"Empty: now. Date and time (24 hours), {zone}"
@@ -64,7 +62,7 @@ class WindowForm(ReasonForm):
 
 class SeveralForm(WindowForm):
     partners = forms.ModelMultipleChoiceField(
-        Partner.objects.all(), widget=UnfoldAdminSelectMultipleWidget()
+        Partner.objects.all(), widget=UnfoldAdminSelect2MultipleWidget()
     )
 
     field_order = ("partners", *WindowForm.field_order)

@@ -69,6 +69,38 @@ function stale(is) {
     if (warning) warning.hidden = !is;
 }
 
+/* Each response of a page that refreshes itself has the menu too, and says which process is silent. */
+document.addEventListener("htmx:beforeSwap", (event) => {
+    const page = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
+    document.title = page.title || document.title;
+    for (const shown of document.querySelectorAll("[data-badge], #silent-processes")) {
+        const same = shown.id ? `#${shown.id}` : `[data-badge="${CSS.escape(shown.dataset.badge)}"]`;
+        const fresh = page.querySelector(same);
+        if (fresh && fresh.outerHTML !== shown.outerHTML) shown.replaceWith(document.adoptNode(fresh));
+    }
+});
+
+/* A button copies an id that a list shows in part. It stands behind the link: in a link it could not
+   be reached by keyboard. */
+function addCopying(root) {
+    for (const shown of root.querySelectorAll("#result_list [data-copy]")) {
+        const place = shown.closest("a") || shown;
+        if (place.nextElementSibling?.matches(".msh-copy")) continue;
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "msh-copy";
+        button.title = "Copy";
+        button.setAttribute("aria-label", `Copy ${shown.dataset.copy}`);
+        button.innerHTML = '<span class="material-symbols-outlined md-18">content_copy</span>';
+        button.addEventListener("click", () => {
+            navigator.clipboard.writeText(shown.dataset.copy).then(() => (button.title = "Copied"));
+        });
+        place.after(button);
+    }
+}
+document.addEventListener("DOMContentLoaded", () => addCopying(document));
+document.addEventListener("htmx:load", (event) => addCopying(event.target));
+
 /* The retry horizon of an agreement, while its fields are edited. */
 document.addEventListener("input", (event) => {
     const field = /^(.*-)(timeout|retries|retry_interval)$/.exec(event.target.name || "");

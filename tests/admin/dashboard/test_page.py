@@ -13,7 +13,7 @@ from msh.models import ApiToken, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.operations.operator_actions import open_missing_links
 from partners.models import Partner
-from tests.admin.conftest import client_of, suspended_world, waiting_world
+from tests.admin.conftest import client_of, suspended_world, url, waiting_world
 from tests.flows.flying import sky_of_five
 from tests.flows.world import make_world
 
@@ -144,7 +144,10 @@ def test_missing_heartbeats_are_shown_first(onlooker: Client) -> None:
     page = onlooker.get(PAGE).content.decode()
     assert "No heartbeat from beat" in page
     assert "No heartbeat from worker" not in page
+    another = onlooker.get(url(OutboundLink, "changelist")).content.decode()
+    assert "No heartbeat from beat" in another
 
+    redis.set(health._SWEPT, 1, ex=health._REMEMBERED)
     health.note_beat()
     assert "No heartbeat" not in onlooker.get(PAGE).content.decode()
 

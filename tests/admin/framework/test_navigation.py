@@ -3,14 +3,23 @@
 import re
 
 import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from msh.models import OutboundMessage
-from partners.models import OwnIdentity
+from partners.models import Agreement, OwnIdentity, Partner
 from tests.admin.conftest import busy_world, client_of, url
 
 pytestmark = pytest.mark.django_db
+
+OF_THE_LIBRARY = {
+    *("IntervalSchedule", "CrontabSchedule", "SolarSchedule", "ClockedSchedule"),
+    *("AccessAttempt", "AccessLog", "AccessFailureLog"),
+}
+"""What schedules are made of, which is opened from the page of one; and the tables of log-ins."""
 
 
 def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) -> None:
@@ -42,7 +51,35 @@ def test_the_sidebar_counts_what_needs_an_operator(administrator: Client) -> Non
     }
     assert alarms["Links to partners"] == 1
     assert alarms["Incidents"] == 1
-    assert {"Partners", "Agreements", "Schedules", "Outbound", "Inbound"} < alarms.keys()
+    assert {"Partners", "Bulk jobs", "Outbound", "Inbound"} < alarms.keys()
+
+
+def test_the_menu_is_short_and_every_list_is_an_entry_or_a_tab(
+    administrator: Client, settings: Settings
+) -> None:
+    settings.MSH_SECOND_PERSON = ["prune"]
+    page = administrator.get(reverse("admin:index"))
+    entries = [one for group in page.context["sidebar_navigation"] for one in group["items"]]
+    assert len(entries) <= 16
+    shown = {one["link"] for one in entries}
+    for entry in entries:
+        tabs = administrator.get(entry["link"]).context["tab_list"]
+        shown |= {one["link"] for tab in tabs for one in tab["items"]}
+    lists = {link.partition("?")[0] for link in shown}
+    missing = [
+        model.__name__
+        for model in admin.site._registry
+        if url(model, "changelist") not in lists and model.__name__ not in OF_THE_LIBRARY
+    ]
+    assert missing == []
+
+
+def test_the_tab_of_a_page_is_marked(administrator: Client) -> None:
+    page = administrator.get(url(Agreement, "changelist")).content.decode()
+    (active,) = re.findall(r'class="active"[^>]*>\s*([^<]+?)\s*<', page)
+    assert active == "Agreements"
+    machines = administrator.get(url(User, "changelist"), {"kind": "machine"}).content.decode()
+    assert re.findall(r'class="active"[^>]*>\s*([^<]+?)\s*<', machines) == ["Machine users"]
 
 
 def test_the_sidebar_shows_only_what_the_user_may_see() -> None:
@@ -62,7 +99,9 @@ def test_our_identity_is_listed_for_who_may_enter_it_and_when_there_is_one(
 ) -> None:
     def listed(client: Client) -> bool:
         groups = client.get(reverse("admin:index")).context["sidebar_navigation"]
-        return "This MSH" in [item["title"] for group in groups for item in group["items"]]
+        assert groups
+        tabs = client.get(url(Partner, "changelist")).context["tab_list"]
+        return "This MSH" in [item["title"] for tab in tabs for item in tab["items"]]
 
     assert listed(administrator)
     assert not listed(operator)

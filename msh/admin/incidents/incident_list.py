@@ -116,8 +116,8 @@ class IncidentList(ReadOnlyAdmin[Incident]):
             except NotPossible as problem:
                 refused.append(str(problem))
         messages.success(request, f"Assigned to you: {len(incidents) - len(refused)}.")
-        for problem in sorted(set(refused)):
-            messages.error(request, problem)
+        for why in sorted(set(refused)):
+            messages.error(request, why)
 
     def has_assign_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(ASSIGN_TO_ME.permissions)
@@ -131,7 +131,7 @@ class IncidentList(ReadOnlyAdmin[Incident]):
     @display(description="Severity")
     def severity(self, incident: Incident) -> str:
         if incident.resolved_at:
-            return self.status(incident)
+            return markup.badge("resolved")
         severity = severity_of(incident.kind)
         return markup.badge(severity, markup.SEVERITY_VARIANTS[severity])
 

@@ -33,12 +33,7 @@ _INVISIBLE = re.compile(
 _UTC = re.compile(r"\b([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) UTC\b")
 """The format of times that the MSH writes into the detail of an incident."""
 
-_END = 6
-"""Characters at the end of an id that are shown in any case."""
-_ONE_LINE = (
-    '<bdi class="msh-id msh-one-line" data-copy="{}" title="{}">'
-    "<span>{}</span><span>{}</span></bdi>"
-)
+_ONE_LINE = '<span class="msh-id msh-one-line" data-copy="{}" title="{}"><bdi>{}</bdi></span>'
 
 STATE_VARIANTS = {
     "suspended": "danger",
@@ -84,8 +79,7 @@ def one_line(text: str) -> SafeString | str:
     if not text:
         return DASH
     shown = escape_invisible(text)
-    parts = (text, shown, shown[:-_END], shown[-_END:])
-    return format_html(_ONE_LINE, *parts)
+    return format_html(_ONE_LINE, text, shown, shown)
 
 
 def in_words(text: str) -> SafeString | str:

@@ -43,7 +43,6 @@ class RecipientAdmin(AuditedAdmin):
     list_display = ("name", "how", "whom", "about", "turn", "now", "last")
     sortable_by = ()
     search_fields = ("name",)
-    autocomplete_fields = ("partners",)
     list_before_template = "admin/msh/setup/recipients.html"
     change_form_outer_before_template = "admin/msh/setup/recipient_actions.html"
     fieldsets = (

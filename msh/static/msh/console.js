@@ -164,6 +164,7 @@ function nameIcons(root) {
     for (const header of root.querySelectorAll("th")) {
         if (!header.textContent.trim() && !header.children.length) header.append(unseen("Actions"));
     }
+    root.querySelector("#tabs-items")?.setAttribute("aria-label", "Lists of this kind");
     const home = root.querySelector("#nav-sidebar a.bg-primary-600");
     if (home) home.setAttribute("aria-label", "Dashboard");
 }

@@ -52,8 +52,9 @@ class ReasonForm(forms.Form):
 
     def __init__(self, *data: object, **options: object) -> None:
         super().__init__(*data, **options)  # type: ignore[arg-type]  # as Django's own
-        first = next(iter(self.visible_fields()))
-        first.field.widget.attrs["autofocus"] = True
+        # Not by `visible_fields`: a bound field keeps the words that subclasses still change.
+        first = next(one for one in self.fields.values() if not one.widget.is_hidden)
+        first.widget.attrs["autofocus"] = True
 
     @property
     def action_fields(self) -> dict[str, Any]:

@@ -78,6 +78,7 @@ CORPUS = [
     b"GET /a HTTP/1.1\r\n\r\n",
     b"GET /a HTTP/1.1\nHost: x\n\n",
     b"GET  /a HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /a   HTTP/1.1\r\nHost: x\r\n\r\n" + GET,
     b"GET /\xc3\xa4 HTTP/1.1\r\nHost: x\r\nX-A: \xff\xc3\xa4\r\n\r\n",
     *(with_length(b"/a", INNER, offer) + GET for offer in OFFERS),
     *(in_chunks(b"/a", INNER, offer) for offer in OFFERS),
@@ -87,6 +88,7 @@ CORPUS = [
 
 LINES = re.compile(rb"\A(\r\n)+")
 SPACES = re.compile(rb"\A([A-Z]+) +")
+BEFORE_VERSION = re.compile(rb"\A([A-Z]+ [^ \r\n]+) +(?=HTTP/)")
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def as_h11_reads(data: bytes) -> list[Read]:
     while data:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
         data = SPACES.sub(rb"\1 ", LINES.sub(b"", data))
+        data = BEFORE_VERSION.sub(rb"\1 ", data)
         connection.receive_data(data)
         try:
             request = connection.next_event()

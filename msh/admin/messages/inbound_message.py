@@ -46,10 +46,13 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
     )
     fields = ("identity", "agreement", "semantics", "header_document", "refers_to", "sent")
 
-    def head(self, request: HttpRequest, message: InboundMessage) -> Headline:
+    def page_context(self, request: HttpRequest, row: InboundMessage) -> dict[str, object]:
+        waits = _waiting(request, row)
+        return {"headline": self._head(row, waits), "jumps": waits.jumps if waits else ()}
+
+    def _head(self, message: InboundMessage, waits: Standstill | None) -> Headline:
         sentence: str = _SENTENCES[InboundState(message.state)]
         decided = message.deliveries.select_related("consumer").waiting_for_operator().first()
-        waits = _waiting(request, message)
         if waits:
             sentence = format_html("{} {}", sentence, waits.why)
         elif decided:
@@ -63,10 +66,6 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
             facts=self.facts(message, self.in_head),
             live=waits is not None,
         )
-
-    def page_context(self, request: HttpRequest, row: InboundMessage) -> dict[str, object]:
-        waits = _waiting(request, row)
-        return {"headline": self.head(request, row), "jumps": waits.jumps if waits else ()}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
         messages: QuerySet[InboundMessage] = super().get_queryset(request)

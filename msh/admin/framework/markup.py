@@ -110,7 +110,9 @@ class HasState(Protocol):
 
 
 def state_badge(row: HasState) -> SafeString:
-    return badge(row.get_state_display(), STATE_VARIANTS.get(row.state, ""))
+    """The name of the state without the explanation that a filter shows behind a colon."""
+    name = row.get_state_display().partition(":")[0]
+    return badge(name, STATE_VARIANTS.get(row.state, ""))
 
 
 def link_to(row: Model, text: object = None) -> SafeString:

@@ -99,16 +99,12 @@ def _switches(
     what: str,
     ends: ActionDialog[Any],
 ) -> Iterator[LeftOn | Others]:
-    direction, event = SWITCHED[switch]
-    turned = History.objects.filter(
-        partner=OuterRef("partner"), direction=direction, subject="link", event=event
-    ).order_by("-pk")
     links: Any = model._default_manager.filter(  # noqa: SLF001  public
         **{f"partner__{switch.value}": False}
     )
-    last = Subquery(turned.values(what=JSONObject(at="at", actor="actor", detail="detail"))[:1])
     first = F("turned__at").asc(nulls_first=True)
-    known_links = links.select_related("partner").annotate(turned=last).order_by(first, "pk")
+    turned = _last(*SWITCHED[switch])
+    known_links = links.select_related("partner").annotate(turned=turned).order_by(first, "pk")
     found = list(known_links[: FIRST + 1])
     yield from _others(links, found, what, markup.list_url(model))
     for link in found[:FIRST]:
@@ -124,6 +120,14 @@ def _switches(
         )
 
 
+def _last(direction: str, event: str) -> Subquery:
+    """When, by whom and why this happened last to a link."""
+    rows = History.objects.filter(
+        partner=OuterRef("partner"), direction=direction, subject="link", event=event
+    ).order_by("-pk")
+    return Subquery(rows.values(what=JSONObject(at="at", actor="actor", detail="detail"))[:1])
+
+
 def _suspended() -> Iterator[LeftOn | Others]:
     """Not by a maintenance window: that ends it. What resumes them is in the table of suspended
     partners: a page does not have the same button twice."""
@@ -132,20 +136,22 @@ def _suspended() -> Iterator[LeftOn | Others]:
         state=WindowState.RUNNING,
         suspended_since=OuterRef("suspended_since"),
     )
-    links = OutboundLink.objects.suspended().filter(suspended_for=OPERATOR)
-    links = links.annotate(window=Subquery(windows.values("pk")[:1])).filter(window=None)
+    by_hand = OutboundLink.objects.suspended().filter(suspended_for=OPERATOR)
+    links: Any = by_hand.annotate(
+        window=Subquery(windows.values("pk")[:1]), turned=_last("out", "OperatorSuspended")
+    ).filter(window=None)
     found = list(links.select_related("partner").order_by("suspended_since")[: FIRST + 1])
     url = markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED)
     yield from _others(links, found, "sending is suspended", url)
     for link in found[:FIRST]:
-        by, _, reason = link.suspended_detail.partition(": ")
+        known = link.turned or {"actor": "", "detail": link.suspended_detail}
         yield LeftOn(
             str(link.partner),
             markup.page_url(link),
             "sending is suspended",
             link.suspended_since,
-            by,
-            reason,
+            known["actor"],
+            known["detail"],
         )
 
 

@@ -19,15 +19,17 @@ from partners.models import Agreement
 
 from .cancelling import is_cancelling
 from .counters import counters
-from .status_text import SAFE, state_words, status_text
+from .status_text import state_words, status_text
 
 FIRST_ROWS = 10
 Row = tuple[object, ...]
 
 
 def sentence(link: Any, now: datetime) -> str:
-    text = status_text(link.lane, now, getattr(link, "oldest", None), _ended(link))
-    return f"{text.removesuffix(SAFE)}." if text.endswith(SAFE) and is_cancelling(link) else text
+    may_be_safe = link.lane.state is LaneState.SUSPENDED and link.lane.in_flight is None
+    is_safe = may_be_safe and not is_cancelling(link)
+    oldest = getattr(link, "oldest", None)
+    return status_text(link.lane, now, oldest, _ended(link), is_safe=is_safe)
 
 
 def state(link: Any, now: datetime) -> str:

@@ -7,8 +7,6 @@ from msh.flows.operations.inspection.why_not_sent import OVERDUE
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.lane import InFlight, Lane, LaneState
 
-SAFE = ": safe to resume."
-
 
 def state_words(lane: Lane, now: datetime, ended: str = "") -> str:
     """The state: what is waited for, and until when. `ended`: as in `status_text`."""
@@ -26,10 +24,19 @@ def state_words(lane: Lane, now: datetime, ended: str = "") -> str:
     return f"no retry left, suspends at {until}"
 
 
-def status_text(lane: Lane, now: datetime, oldest: datetime | None = None, ended: str = "") -> str:
+def status_text(
+    lane: Lane,
+    now: datetime,
+    oldest: datetime | None = None,
+    ended: str = "",
+    *,
+    is_safe: bool = True,
+) -> str:
     """`oldest`: when the first message of the queue was submitted, None if the queue is empty.
     `ended`: the outcome of the last attempt of the message in flight, empty while it is in
-    progress."""
+    progress. `is_safe`: to resume it, if nothing is in flight."""
+    if lane.state is LaneState.SUSPENDED:
+        return _suspended(lane, ": safe to resume." if is_safe else ".")
     situation = _SITUATIONS[lane.state]
     waits = lane.state is LaneState.WAITING and not lane.unsent
     sentence = _waiting(lane, now, ended) if waits else situation(lane, now)
@@ -83,19 +90,18 @@ def _transient(lane: Lane, now: datetime) -> str:
     )
 
 
-def _suspended(lane: Lane, now: datetime) -> str:
+def _suspended(lane: Lane, end: str) -> str:
     if lane.in_flight is not None:
         return f"Message {lane.in_flight.sequence_number} blocks the queue."
     if lane.late_ack:
-        return f"Late acknowledgement received{SAFE}"
-    return f"No message in flight{SAFE}"
+        return f"Late acknowledgement received{end}"
+    return f"No message in flight{end}"
 
 
 _SITUATIONS = {
     LaneState.IDLE: _idle,
     LaneState.WAITING: _unsent,
     LaneState.TRANSIENT: _transient,
-    LaneState.SUSPENDED: _suspended,
 }
 
 

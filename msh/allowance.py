@@ -83,7 +83,9 @@ class Limited:
         self._lines = AddressAllowance(burst=20, refill=1 / 60)
         self._unlogged: Counter[str] = Counter()
 
-    def warning(self, address: str, text: str, error: Exception | None = None) -> None:
+    def warning(
+        self, address: str, text: str, error: Exception | None = None, *, code: str = ""
+    ) -> None:
         group = group_of(address)
         if self._lines.wait(address):
             if len(self._unlogged) < REMEMBERED:
@@ -93,7 +95,8 @@ class Limited:
         more = self._unlogged.pop(group, 0)
         before = f" ({more} more before)" if more else ""
         client = address or "a client"
-        self._logger.warning("from %s: %s%s", client, text, before, exc_info=error)
+        extra = {"code": code} if code else None
+        self._logger.warning("from %s: %s%s", client, text, before, exc_info=error, extra=extra)
 
 
 class Delays:

@@ -212,7 +212,10 @@ def _complete(counted: Sequence[monitoring.Counted], labels: Iterable[str]) -> d
 def _refused() -> CounterMetricFamily:
     """Return the refusals of the web processes of this machine only, unlike metrics from tables."""
     said = "Refused by the web processes before it was a request; their log says why."
-    return CounterMetricFamily("msh_http_refused_total", said, refusals.total())
+    family = CounterMetricFamily("msh_http_refused_total", said, labels=["code"])
+    for code, number in refusals.totals().items():
+        family.add_metric([code], number)
+    return family
 
 
 def _gauge(

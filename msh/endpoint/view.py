@@ -21,6 +21,7 @@ from msh.flows.receiving.dialects import receiver_of
 from msh.flows.receiving.incoming import Answer, Incoming
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
+from msh.protocol.reason import Refusal
 from msh.store.receiving.refusals import note_refused
 from msh.store.receiving.senders import find_sender, find_senders_by_network, is_known
 from msh.wire import link_status, mime
@@ -38,16 +39,20 @@ INCOMING = "msh.endpoint.incoming"
 """The key in the environment of a request that the fast path has read."""
 RETRY_AFTER = 5  # seconds that a partner is asked to wait while the store is down
 REASON_LIMIT = 200  # characters of X-MSH-Error
-_NOTED = frozenset({400, 403, 411, 413, 415})
-"""Statuses of refusals that are about the request, not about us."""
 
 
 class NotTaken(Exception):
     """The request is refused with this status; `headers` go with the answer."""
 
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        refusal: Refusal,
+        reason: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(reason)
-        self.status, self.headers = status, headers
+        self.status, self.refusal, self.headers = status, refusal, headers
 
 
 class Request:
@@ -70,7 +75,8 @@ class Request:
             return several
         self.partner = partner = _sender_by_credential(shown, address)
         if not partner.admits(address):
-            raise NotTaken(403, f"partner {partner} is not allowed from {address}")
+            reason = f"partner {partner} is not allowed from {address}"
+            raise NotTaken(403, Refusal.NETWORK, reason)
         return partner
 
     def read(self) -> Incoming:
@@ -86,9 +92,12 @@ class Request:
     def refusal(self, problem: Exception) -> HttpResponse:  # noqa: PLR0911  one for each
         match problem:
             case NotTaken():
+                self._note(problem.refusal, problem.status, problem)
                 return self._refused(problem.status, str(problem), problem.headers)
             case Unreadable():
-                return self._refused(problem.status, str(problem), noted=problem.noted)
+                if not problem.noted:
+                    self._note(problem.refusal, problem.status, problem)
+                return self._refused(problem.status, str(problem))
             case RefusedTooOften():
                 wait = {"Retry-After": str(problem.wait)}
                 return self._refused(429, str(problem), wait)
@@ -99,21 +108,24 @@ class Request:
                 logger.error("503 to a partner", exc_info=problem)
                 return _later("the state of your link cannot be read, nothing was stored")
             case OSError():
-                return self._refused(400, f"the body could not be read: {problem}")
+                broken = Unreadable(f"the body could not be read: {problem}", Refusal.INCOMPLETE)
+                return self.refusal(broken)
         logger.error("500 to a partner", exc_info=problem)
         return self._refused(500, "internal error, nothing was stored")
 
+    def _note(self, refusal: Refusal, status: int, problem: Exception) -> None:
+        """Record it with the link, if there is no doubt whose request it is."""
+        if self.partner is None or refusal is Refusal.CREDENTIALS:
+            return
+        try:
+            note_refused(self.partner.pk, "RequestRefused", refusal, f"{status}: {problem}")
+        except (DatabaseError, psycopg.Error) as error:
+            logger.warning("a refused request of %s is not counted: %s", self.partner, error)
+
     def _refused(
-        self,
-        status: int,
-        reason: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        noted: bool = False,
+        self, status: int, reason: str, headers: Mapping[str, str] | None = None
     ) -> HttpResponse:
         """Compose the refusal in the dialect of the request, as far as the request was read."""
-        if self.partner and not noted and status in _NOTED:
-            _note_refused(self.partner, f"{status}: {reason}")
         dialect = dialect_of(self.environ.get("CONTENT_TYPE", ""), self.incoming.body)
         return compose(status, reason, headers, dialect.refusal(status, reason))
 
@@ -145,18 +157,19 @@ def _receive(request: Request) -> HttpResponse:
     """Check the method, then the partner, then the headers about the body; then read it."""
     environ = request.environ
     if environ["REQUEST_METHOD"] != "POST":
-        raise NotTaken(405, "only POST is allowed")
+        raise NotTaken(405, Refusal.REQUEST, "only POST is allowed")
     sender = request.find_sender()
     encoding = environ.get("HTTP_CONTENT_ENCODING", "identity")
     if encoding.strip().lower() != "identity":
         reason = f"Content-Encoding {encoding} is not supported: send the body unencoded"
         # RFC 9110 15.5.16: what would be taken
-        raise NotTaken(415, reason, {"Accept-Encoding": "identity"})
+        raise NotTaken(415, Refusal.REQUEST, reason, {"Accept-Encoding": "identity"})
     length = environ.get("CONTENT_LENGTH") or ""
     if length.isdecimal() and int(length) > settings.MSH_MESSAGE_LIMIT:
         raise _too_large()
     if not length and not _is_chunked(environ):
-        raise NotTaken(411, "a request needs a Content-Length, or Transfer-Encoding: chunked")
+        reason = "a request needs a Content-Length, or Transfer-Encoding: chunked"
+        raise NotTaken(411, Refusal.REQUEST, reason)
     incoming = request.read()
     memory.collect_after(len(incoming.body))
     receiver = receiver_of(incoming)
@@ -191,7 +204,7 @@ def _sender_by_credential(shown: str, address: str) -> Partner:
     wait = guesses.wait(address)
     if wait and not on_a_connection_that_works(lambda: is_known(shown)):
         reason = f"too many failed authentications from {address}"
-        raise NotTaken(429, reason, {"Retry-After": str(wait)})
+        raise NotTaken(429, Refusal.CREDENTIALS, reason, {"Retry-After": str(wait)})
     partner = on_a_connection_that_works(lambda: find_sender(shown))
     if partner is None:
         guesses.spend(address)
@@ -201,7 +214,8 @@ def _sender_by_credential(shown: str, address: str) -> Partner:
 
 def _unknown() -> NotTaken:
     offered = 'Bearer realm="ebxml", Basic realm="ebxml"'
-    return NotTaken(401, "unknown credentials", {"WWW-Authenticate": offered})
+    challenge = {"WWW-Authenticate": offered}
+    return NotTaken(401, Refusal.CREDENTIALS, "unknown credentials", challenge)
 
 
 def on_a_connection_that_works(act: Callable[[], T]) -> T:
@@ -235,12 +249,14 @@ def _body(environ: "WSGIEnvironment") -> bytes:
     announced = int(environ["CONTENT_LENGTH"])
     body = stream.read(announced)
     if len(body) < announced:
-        raise Unreadable(f"the body has {len(body)} bytes, {announced} were announced")
+        reason = f"the body has {len(body)} bytes, {announced} were announced"
+        raise Unreadable(reason, Refusal.INCOMPLETE)
     return body
 
 
-def _too_large() -> NotTaken:
-    return NotTaken(413, f"a request has at most {settings.MSH_MESSAGE_LIMIT} bytes")
+def _too_large() -> Unreadable:
+    reason = f"a request has at most {settings.MSH_MESSAGE_LIMIT} bytes"
+    return Unreadable(reason, Refusal.TOO_LARGE)
 
 
 def _decoded(environ: "WSGIEnvironment", content_type: str, body: bytes) -> bytes:
@@ -252,11 +268,13 @@ def _decoded(environ: "WSGIEnvironment", content_type: str, body: bytes) -> byte
     try:
         decoded = mime.Part({"content-transfer-encoding": encoding}, body, 0, len(body)).content()
     except ValueError as error:
-        raise Unreadable(f"Content-Transfer-Encoding of the request: {error}") from None
+        reason = f"Content-Transfer-Encoding of the request: {error}"
+        raise Unreadable(reason, Refusal.REQUEST) from None
     if decoded != body and is_package(content_type):
         raise Unreadable(
             f"Content-Transfer-Encoding {encoding} of the request: a multipart has none but 7bit,"
-            " 8bit or binary, its parts may"
+            " 8bit or binary, its parts may",
+            Refusal.REQUEST,
         )
     return decoded
 
@@ -297,10 +315,3 @@ def answered(answer: Answer) -> HttpResponse:
 
 def _later(reason: str) -> HttpResponse:
     return compose(503, reason, {"Retry-After": str(RETRY_AFTER)})
-
-
-def _note_refused(partner: Partner, reason: str) -> None:
-    try:
-        note_refused(partner.pk, "RequestRefused", reason)
-    except (DatabaseError, psycopg.Error) as error:
-        logger.warning("a refused request of %s is not counted: %s", partner, error)

@@ -371,6 +371,7 @@ class Migration(migrations.Migration):
                     models.Index(condition=models.Q(('subject', 'link')), fields=['partner', 'direction', 'id'], name='history_of_link'),
                     models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['id'], name='history_by_persons'),
                     models.Index(condition=models.Q(('actor', 'msh'), _negated=True), fields=['actor', 'id'], name='history_by_person'),
+                    models.Index(condition=models.Q(('event__in', ('MailRefused', 'RequestRefused'))), fields=['code', 'id'], name='history_of_refusals'),
                 ],
             },
         ),

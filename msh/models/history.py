@@ -12,6 +12,9 @@ from .incident import Direction
 SYSTEM = "msh"
 """The actor of what the MSH does by itself."""
 
+REFUSED = ("MailRefused", "RequestRefused")
+"""The events of what a partner sent and was no message; `code` says why (`Refusal`)."""
+
 
 # Of one message, as its index has them.
 OLDEST_FIRST = (Block("pk"), "pk")
@@ -24,6 +27,10 @@ class HistoryQuerySet(models.QuerySet["History"]):
         only these rows."""
         acts = self.exclude(actor=SYSTEM)
         return acts.filter(actor=name) if name else acts
+
+    def refused_for(self, code: str) -> "HistoryQuerySet":
+        """Return the refusals for this reason. A partial index has only refusals."""
+        return self.filter(event__in=REFUSED, code=code)
 
     def of_message(self, message_id: str) -> "HistoryQuerySet":
         """Return the rows of a message. The index has them in the order of `OLDEST_FIRST` and
@@ -54,7 +61,8 @@ class History(models.Model):
     from_state = models.CharField(max_length=16, blank=True)
     to_state = models.CharField(max_length=16, blank=True)
     code = models.CharField(max_length=32, blank=True, default="", db_default="")
-    """Why, as a code: the kind of the incident that was opened, `early_warning` or `duplicate`."""
+    """Why, as a code: the kind of the incident that was opened, `early_warning`, `duplicate`, the
+    reason of a refusal, or the code of the Error that a signal deserved."""
     detail = models.TextField(blank=True)
     times = models.IntegerField(default=1, db_default=1)
     """The count of repetitions: what a partner repeats within a minute is one row. The database
@@ -81,6 +89,11 @@ class History(models.Model):
             ),
             models.Index(
                 fields=["actor", "id"], condition=~models.Q(actor=SYSTEM), name="history_by_person"
+            ),
+            models.Index(
+                fields=["code", "id"],
+                condition=models.Q(event__in=REFUSED),
+                name="history_of_refusals",
             ),
         ]
 

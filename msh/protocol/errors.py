@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from .reason import Refusal
+
 if TYPE_CHECKING:  # quick commands load this module, and need none of these
     from .message import Field, PartialHeader
     from .vocabulary import ErrorCode
@@ -18,9 +20,14 @@ class Unreadable(ProtocolError):
     `noted`: the history has it already.
     """
 
-    def __init__(self, reason: str, *, status: int = 400, noted: bool = False) -> None:
+    STATUS = {Refusal.AGREEMENT: 403, Refusal.TOO_LARGE: 413, Refusal.MEDIA_TYPE: 415}
+
+    def __init__(
+        self, reason: str, refusal: Refusal = Refusal.DOCUMENT, *, noted: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.status = status
+        self.refusal = refusal
+        self.status = self.STATUS.get(refusal, 400)
         self.noted = noted
 
 

@@ -1,5 +1,5 @@
-"""Why an attempt ended as it did, as a code: decided where the fact is known, stored, and never
-read back from words."""
+"""Why an attempt ended as it did, and why input was refused, as codes: decided where the fact is
+known, stored, and never read back from words."""
 
 import re
 from enum import StrEnum
@@ -31,6 +31,30 @@ class Reason(StrEnum):
     """Nothing is known: there was no attempt, or it has not ended."""
 
 
+class Refusal(StrEnum):
+    """Why input was refused, by what has to be done about it: of a partner, before it was a
+    message, or of an application, as the `code` of its problem document."""
+
+    CREDENTIALS = "credentials"
+    NETWORK = "network"
+    AGREEMENT = "agreement"
+    REQUEST = "request"
+    INCOMPLETE = "incomplete"
+    TOO_LARGE = "too_large"
+    MEDIA_TYPE = "media_type"
+    PACKAGE = "package"
+    DOCUMENT = "document"
+    BUSY = "busy"
+    # Of applications only.
+    PERMISSION = "permission"
+    NOT_FOUND = "not_found"
+    INVALID = "invalid"
+    CONFLICT = "conflict"
+    MESSAGE_ID_REUSED = "message_id_reused"
+    CLOSED = "closed"
+    INTERNAL = "internal"
+
+
 _BY_STATUS = {
     **dict.fromkeys((401, 403, 407), Reason.CREDENTIALS),
     **dict.fromkeys((404, 405, 410, 421), Reason.ADDRESS),
@@ -53,6 +77,25 @@ def of_status(status: int, *, asked_to_wait: bool = False) -> Reason:
     if 300 <= status < 400:
         return Reason.ADDRESS
     return Reason.SERVER_ERROR if status >= 500 else Reason.OTHER
+
+
+_REFUSALS = {
+    401: Refusal.CREDENTIALS,
+    403: Refusal.PERMISSION,
+    404: Refusal.NOT_FOUND,
+    408: Refusal.INCOMPLETE,
+    409: Refusal.CONFLICT,
+    **dict.fromkeys((413, 431), Refusal.TOO_LARGE),
+    415: Refusal.MEDIA_TYPE,
+    422: Refusal.INVALID,
+    **dict.fromkeys((429, 503), Refusal.BUSY),
+    500: Refusal.INTERNAL,
+}
+
+
+def refusal_of(status: int) -> Refusal:
+    """Return the code of a refusal by us of which nothing is known but its HTTP status."""
+    return _REFUSALS.get(status, Refusal.REQUEST)
 
 
 _NUMBERS = re.compile(

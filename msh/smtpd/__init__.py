@@ -31,6 +31,7 @@ from msh.flows.receiving.dialects import receiver_of
 from msh.flows.receiving.incoming import TAKEN as TAKEN_STATUS
 from msh.flows.receiving.incoming import Answer, Incoming
 from msh.protocol.errors import RefusedTooOften, Unreadable
+from msh.protocol.reason import Refusal
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
 from msh.store.receiving.refusals import note_refused
@@ -121,6 +122,7 @@ class Handler:
         else:
             candidates = await self._in_thread(_senders, address, peer_of(session))
         if not candidates:
+            server.refusal = Refusal.NETWORK if server.partner else Refusal.CREDENTIALS
             return STRANGER
         if len(candidates) == 1 and not envelope.only_reports:
             server.know(candidates[0])
@@ -145,8 +147,10 @@ class Handler:
             return OK
         partner = found[0] if found else None
         if partner is None:
+            server.refusal = Refusal.AGREEMENT
             return "550 5.1.1 Recipient unknown for this sender"
         if envelope.partner not in (None, partner):
+            server.refusal = Refusal.REQUEST
             return "452 4.5.3 Only one recipient per mail"
         server.know(partner)
         envelope.partner = partner
@@ -159,7 +163,7 @@ class Handler:
         try:
             answer = await self._in_thread(_take, envelope)
         except Unreadable as refusal:
-            server.is_noted = refusal.noted
+            server.is_noted, server.refusal = refusal.noted, refusal.refusal
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
             server.is_noted = True
@@ -172,21 +176,24 @@ class Handler:
             logger.warning("451 to a partner, the database does not answer: %s", error)
             return "451 4.3.0 temporarily unavailable, nothing was stored"
         reply = "451 4.3.0 internal error, nothing was stored"
-        self.log_refusal(client, reply, error)
+        self.log_refusal(client, Refusal.INTERNAL, reply, error)
         return reply
 
-    async def note_refusal(self, server: Server, reply: str) -> None:
+    async def note_refusal(self, server: Server, refusal: Refusal, reply: str) -> None:
         """A line of the log; of a partner that is known, an event of its link too."""
-        self.log_refusal(peer_of(server.session), reply)
+        self.log_refusal(peer_of(server.session), refusal, reply)
         if server.partner is None:
             return
         try:
-            await self._in_thread(note_refused, server.partner.pk, "MailRefused", reply)
+            about = (server.partner.pk, "MailRefused", refusal, reply)
+            await self._in_thread(note_refused, *about)
         except (DatabaseError, psycopg.Error) as error:
             logger.warning("a refused mail of %s is not counted: %s", server.partner, error)
 
-    def log_refusal(self, client: str, reply: str, error: Exception | None = None) -> None:
-        self._lines.warning(client, f"mail refused: {reply}", error)
+    def log_refusal(
+        self, client: str, refusal: Refusal, reply: str, error: Exception | None = None
+    ) -> None:
+        self._lines.warning(client, f"mail refused: {reply}", error, code=refusal)
 
     async def _known(self, server: Server, shown: AuthResult) -> AuthResult:
         """aiosmtpd has read what was shown; whose is it? Each mail asks again: the password may be
@@ -205,6 +212,7 @@ class Handler:
             return AuthResult(success=False, handled=False)
         server.know(partner)
         if not partner.admits(client):
+            server.refusal = Refusal.NETWORK
             reply = f"550 5.7.1 partner {partner.name} is not allowed from {client}"
             return AuthResult(success=False, handled=False, message=reply)
         return AuthResult(success=True, handled=False, auth_data=login)
@@ -285,7 +293,7 @@ def _take(envelope: MailEnvelope) -> Answer:
 def _receive(partner: Partner, mail: bytes) -> Answer:
     content_type, body = wire.package_of(mail)
     if len(body) > settings.MSH_MESSAGE_LIMIT * 3 // 2:
-        raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", status=413)
+        raise Unreadable(f"more than {settings.MSH_MESSAGE_LIMIT} bytes", Refusal.TOO_LARGE)
     incoming = Incoming(content_type, body)
     return receiver_of(incoming).receive_by_mail(partner, incoming)
 

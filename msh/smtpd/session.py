@@ -6,6 +6,7 @@ from typing import Any, AnyStr, Protocol
 
 from aiosmtpd.smtp import MISSING, SMTP, Envelope, Session, syntax
 
+from msh.protocol.reason import Refusal
 from partners.models import Partner
 
 from .bounds import Bounds
@@ -16,6 +17,12 @@ NEVER = 7 * 86_400.0
 """Seconds after which aiosmtpd closes a connection, without a word: `_deadline` comes first."""
 STEP = 64 * 1024
 """Bytes of a mail after which its deadline is moved, and room is taken."""
+_REFUSALS = {
+    "452": Refusal.BUSY,
+    **dict.fromkeys(("454", "530", "535", "538"), Refusal.CREDENTIALS),
+    "552": Refusal.TOO_LARGE,
+}
+"""By the status of a reply, of aiosmtpd's too."""
 
 
 class MailEnvelope(Envelope):
@@ -39,9 +46,11 @@ class Hooks(Protocol):
 
     def reply_to(self, error: Exception, client: str) -> str: ...
 
-    async def note_refusal(self, server: "Server", reply: str) -> None: ...
+    async def note_refusal(self, server: "Server", refusal: Refusal, reply: str) -> None: ...
 
-    def log_refusal(self, client: str, reply: str, error: Exception | None = None) -> None: ...
+    def log_refusal(
+        self, client: str, refusal: Refusal, reply: str, error: Exception | None = None
+    ) -> None: ...
 
 
 class _Reading(asyncio.StreamReaderProtocol):
@@ -66,6 +75,8 @@ class Server(SMTP, _Reading):
         self.partner: Partner | None = None
         self.is_noted = False
         """Whether the refusal that is given next was written down already."""
+        self.refusal: Refusal | None = None
+        """Why it is given, if the status of the reply does not say it."""
         self._deadline: asyncio.TimerHandle | None = None
         super().__init__(handler, timeout=NEVER, **options)
         self._shown_by = self.loop.time() + bounds.limits.stranger
@@ -94,7 +105,7 @@ class Server(SMTP, _Reading):
 
     def _turn_away(self, transport: Any, address: str, why: str) -> None:
         reply = f"421 4.7.0 {why}"
-        self.event_handler.log_refusal(address, reply)
+        self.event_handler.log_refusal(address, Refusal.BUSY, reply)
         transport.write(reply.encode() + b"\r\n")
         transport.close()
 
@@ -142,6 +153,7 @@ class Server(SMTP, _Reading):
         transport: Any = self.transport
         if transport is None:
             return
+        self.refusal = Refusal.INCOMPLETE
         await self._note(reply)
         transport.write(reply.encode() + b"\r\n")
         transport.close()
@@ -164,8 +176,10 @@ class Server(SMTP, _Reading):
 
     async def _note(self, status: str) -> None:
         noted, self.is_noted = self.is_noted, False
+        refusal, self.refusal = self.refusal, None
         if not noted:
-            await self.event_handler.note_refusal(self, status)
+            known = refusal or _REFUSALS.get(status[:3], Refusal.REQUEST)
+            await self.event_handler.note_refusal(self, known, status)
 
     async def challenge_auth(self, *args: Any, **options: Any) -> Any:
         try:

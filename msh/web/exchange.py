@@ -8,6 +8,8 @@ from typing import IO, Protocol, TypeVar
 
 from aiohttp import web
 
+from msh.protocol.reason import refusal_of
+
 from . import senders
 from .answer import PIECE, Answer, live, refusal
 from .connection import BrokenBodyError, Connection, ConnectionHost, Phase, small
@@ -76,7 +78,8 @@ class Exchange:
         sender = request.sender
         if sender is not None and sender.partner_id is not None and refused.status in _NOTED:
             reason = f"{refused.status}: {refused}"
-            work = partial(senders.note_refused, sender.partner_id, reason)
+            code = refusal_of(refused.status)
+            work = partial(senders.note_refused, sender.partner_id, code, reason)
             self._server.pool.submit(sender, work, lambda _: None)
 
     # --- the body -------------------------------------------------------------------------------

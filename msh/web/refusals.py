@@ -7,8 +7,10 @@ that is made before the web processes fork; each process writes its own.
 import logging
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+
+from msh.protocol.reason import Refusal, refusal_of
 
 from .limits import HEAD_LIMIT
 
@@ -20,13 +22,15 @@ MOST = 200
 """The number of addresses and reasons that are kept, and so of lines in the log in that time."""
 FOLDED = "line folding in a header is not supported (RFC 9112 5.2): send each header in one line"
 TOO_LONG = f"the request line and headers are limited to {HEAD_LIMIT} bytes"
+CODES = (Refusal.REQUEST, Refusal.INCOMPLETE, Refusal.TOO_LARGE)
+"""Of what is refused here."""
 _PROCESSES = 256
-_numbers = memoryview(mmap.mmap(-1, 8 * _PROCESSES)).cast("q")
+_numbers = memoryview(mmap.mmap(-1, 8 * _PROCESSES * len(CODES))).cast("q")
 
 
-def total() -> int:
+def totals() -> Mapping[Refusal, int]:
     """The number of refusals of all processes that share the numbers, since their parent began."""
-    return sum(_numbers)
+    return {code: sum(_numbers[place :: len(CODES)]) for place, code in enumerate(CODES)}
 
 
 def explain(text: str) -> tuple[int, str]:
@@ -45,13 +49,14 @@ class Refusals:
     """The refusals of one process. `place`: its own among those that share the numbers."""
 
     def __init__(self, place: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._place = place % _PROCESSES
+        self._place = place % _PROCESSES * len(CODES)
         self._now = now
         self._logged: dict[tuple[str, str], tuple[float, int]] = {}
         """When a line was written for an address and a reason, and how many it has left out."""
 
     def note(self, address: str, status: int, reason: str) -> None:
-        _numbers[self._place] += 1
+        code = refusal_of(status)
+        _numbers[self._place + CODES.index(code)] += 1
         key, now = (address, reason), self._now()
         at, left_out = self._logged.get(key, (-EVERY, 0))
         if key in self._logged and now - at < EVERY:
@@ -64,6 +69,7 @@ class Refusals:
         logger.warning(
             "%s %s to %s before it was a request: %s%s",
             *(status, HTTPStatus(status).phrase, address, reason, more),
+            extra={"code": code},
         )
 
     def _forget(self, now: float) -> bool:

@@ -17,6 +17,7 @@ from django.utils import timezone
 from msh.allowance import guesses
 from msh.api.framework.access import TokenAuthentication
 from msh.api.framework.view import ApiView
+from msh.protocol.reason import Refusal
 from msh.store.receiving import refusals
 from msh.store.receiving.senders import (
     cached_sender,
@@ -151,11 +152,11 @@ def find_if_possible(environ: Environ) -> Admission | None:
         return None
 
 
-def note_refused(partner_id: int, reason: str) -> None:
+def note_refused(partner_id: int, refusal: Refusal, reason: str) -> None:
     """Record a refusal as the endpoint does, for a request that never reaches it. Runs in a
     thread."""
     try:
-        refusals.note_refused(partner_id, "RequestRefused", reason)
+        refusals.note_refused(partner_id, "RequestRefused", refusal, reason)
     except (DatabaseError, psycopg.Error) as error:
         logger.warning("a refused request of partner %s is not counted: %s", partner_id, error)
     finally:

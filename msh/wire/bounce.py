@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from msh.protocol.errors import Unreadable
 from msh.protocol.mail import ABOUT
+from msh.protocol.reason import Refusal
 
 from .mime import media_type
 from .text import shown
@@ -60,7 +61,7 @@ def delivery_report(mail: bytes) -> DeliveryReport | None:
         message = email.message_from_bytes(_bounded(mail[:READ_LIMIT]))
         parts = list(message.walk())
     except RecursionError:
-        raise Unreadable("the mail has too many parts within parts") from None
+        raise Unreadable("the mail has too many parts within parts", Refusal.PACKAGE) from None
     of_recipients = [one for one in parts if one["Action"] or one["Status"]]
     if not of_recipients:
         return None

@@ -5,6 +5,7 @@ import re
 from email.parser import BytesHeaderParser
 
 from msh.protocol.errors import Unreadable
+from msh.protocol.reason import Refusal
 
 from . import mime
 from .file_name import disposition
@@ -55,17 +56,19 @@ def package_of(mail: bytes) -> tuple[str, bytes]:
     """
     end = _HEAD_END.search(mail, 0, HEAD_LIMIT)
     if end is None:
-        raise Unreadable(f"the mail's headers do not end within {HEAD_LIMIT} bytes")
+        raise Unreadable(
+            f"the mail's headers do not end within {HEAD_LIMIT} bytes", Refusal.PACKAGE
+        )
     headers = BytesHeaderParser().parsebytes(mail[: end.start()])
     content_type = _FOLD.sub("", str(headers.get("Content-Type", ""))).strip()
     if not content_type:
-        raise Unreadable("the mail has no Content-Type: send multipart/related")
+        raise Unreadable("the mail has no Content-Type: send multipart/related", Refusal.PACKAGE)
     encoding = str(headers.get("Content-Transfer-Encoding", "7bit")).strip()
     whole = {"content-transfer-encoding": encoding}
     try:
         return content_type, mime.Part(whole, mail, end.end(), len(mail)).content()
     except ValueError as error:
-        raise Unreadable(f"the mail's body: {error}") from None
+        raise Unreadable(f"the mail's body: {error}", Refusal.PACKAGE) from None
 
 
 def _in_base64(content: bytes) -> bytes:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from msh.protocol.errors import Unreadable
+from msh.protocol.reason import Refusal
 
 from .file_name import FileName, file_name
 from .parameter import PARAMETER, parameters, without_comments
@@ -204,10 +205,10 @@ def parse_readable(content_type: str, body: bytes, *, alone: frozenset[str]) -> 
     if related.name in alone:
         return Package([Part({"content-type": content_type}, body, 0, len(body))])
     if related.name != "multipart/related":
-        raise Unreadable(f"{shown(related.name)} is not a supported media type", status=415)
+        raise Unreadable(f"{shown(related.name)} is not a supported media type", Refusal.MEDIA_TYPE)
     boundary = related.parameters.get("boundary", "")
     if not boundary or not boundary.isascii():
-        raise Unreadable("Content-Type has no usable boundary")
+        raise Unreadable("Content-Type has no usable boundary", Refusal.PACKAGE)
     package = Package([])
     try:
         package.parts.extend(_split(body, boundary.encode("ascii")))
@@ -226,13 +227,17 @@ def _split(body: bytes, boundary: bytes) -> Iterator[Part]:
         if line_feed >= 0:
             yield _part(body, line_feed, at)
         elif closing:
-            raise Unreadable("the multipart body has no part")
+            raise Unreadable("the multipart body has no part", Refusal.PACKAGE)
         if closing:
             return
         line_feed = next_line_feed
     if line_feed < 0:
-        raise Unreadable("the boundary given in Content-Type does not occur in the body")
-    raise Unreadable("the closing boundary is missing: the message is truncated")
+        raise Unreadable(
+            "the boundary given in Content-Type does not occur in the body", Refusal.PACKAGE
+        )
+    raise Unreadable(
+        "the closing boundary is missing: the message is truncated", Refusal.INCOMPLETE
+    )
 
 
 def _delimiters(body: bytes, mark: bytes) -> Iterator[tuple[int, int, bool]]:
@@ -253,7 +258,7 @@ def _delimiters(body: bytes, mark: bytes) -> Iterator[tuple[int, int, bool]]:
         if rest in (b"", b"--"):  # else a longer line that only begins like a delimiter
             yield at, line_feed, rest == b"--"
         at = _line_beginning(body, mark, line_feed)
-    raise Unreadable(f"the multipart body has more than {PART_LIMIT} parts")
+    raise Unreadable(f"the multipart body has more than {PART_LIMIT} parts", Refusal.PACKAGE)
 
 
 def _line_beginning(body: bytes, mark: bytes, since: int) -> int:
@@ -266,7 +271,9 @@ def _part(body: bytes, line_feed: int, delimiter: int) -> Part:
     crlf = body.find(b"\n\r\n", line_feed, limit)
     bare = body.find(b"\n\n", line_feed, limit if crlf < 0 else crlf)
     if crlf < 0 and bare < 0:
-        raise Unreadable(f"a part has no end of headers within {PART_HEADER_LIMIT} bytes")
+        raise Unreadable(
+            f"a part has no end of headers within {PART_HEADER_LIMIT} bytes", Refusal.PACKAGE
+        )
     headers_end, start = (bare, bare + 2) if bare >= 0 else (crlf, crlf + 3)
     end = delimiter - 1
     if body[end - 1 : end] == b"\r" and body[line_feed - 1 : line_feed] == b"\r":
@@ -283,9 +290,9 @@ def _headers(block: bytes) -> dict[str, str]:
         name, value = name.strip().lower(), value.strip()
         exact = value.partition(";")[0] if name == "content-type" else value
         if not colon or not name or (name in _DECIDING and has_control(exact)):
-            raise Unreadable(f"{shown(line)} is not a MIME header")
+            raise Unreadable(f"{shown(line)} is not a MIME header", Refusal.PACKAGE)
         if name in _DECIDING and headers.get(name, value) != value:
-            raise Unreadable(f"a part has the header {name} twice")
+            raise Unreadable(f"a part has the header {name} twice", Refusal.PACKAGE)
         if name in _READ:
             headers.setdefault(name, value)
     return headers
@@ -309,7 +316,9 @@ def _move_root_first(package: Package, start: str) -> None:
         named = {unquote(one): part for one, part in by_id.items() if one}
         root = named.get(_decoded_start(name))
         if root is None:
-            raise Unreadable(f"no part has the Content-ID {shown(name)} named by start")
+            raise Unreadable(
+                f"no part has the Content-ID {shown(name)} named by start", Refusal.PACKAGE
+            )
         package.notes.append(f"start is {shown(start)}: taken for {shown(root.content_id)}")
     package.parts.remove(root)
     package.parts.insert(0, root)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import IDENTITY_BYTES, Payload
+from msh.protocol.reason import Refusal
 
 from . import mime
 
@@ -19,7 +20,7 @@ def header_document(part: mime.Part, limit: int) -> bytes:
     try:
         return part.content()
     except ValueError as error:
-        raise Unreadable(f"the header document: {error}") from None
+        raise Unreadable(f"the header document: {error}", Refusal.PACKAGE) from None
 
 
 def check_size(header_document: bytes) -> None:

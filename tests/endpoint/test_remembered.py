@@ -10,7 +10,8 @@ from django.test import RequestFactory
 
 from msh.endpoint import EndpointApplication, view
 from msh.flows.sending import submit
-from msh.models import InboundMessage, OutboundMessage
+from msh.models import History, InboundMessage, OutboundMessage
+from msh.protocol.reason import Refusal
 from partners.models import OwnIdentity, Partner
 from tests.flows import byhand
 from tests.peer import Draft, Peer, acknowledgement, normal
@@ -76,7 +77,7 @@ def test_a_remembered_partner_sends_for_its_own_pair_only(peer: Peer, pair: dict
     refused = peer.send(normal(sequence_number=3, **pair))
 
     assert refused.status == 403
-    assert "do not match the agreement with partner acme" in refused.error
+    assert History.objects.get(event="RequestRefused").code == Refusal.AGREEMENT
     assert InboundMessage.objects.count() == 2
 
 

@@ -1,12 +1,16 @@
 """What the last answer of a partner says about the cause, and what an operator does about it."""
 
+import re
+
 import pytest
 
 from msh.admin.framework.runbooks import RUNBOOKS
-from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, Help, cause_of
+from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, REFUSALS, Help, cause_of
 from msh.protocol.kinds import IncidentKind
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, Refusal
+from tests.exchange.machine import ROOT
 
+API = ROOT / "docs/api.md"
 SAY_NOTHING = {Reason.MAIL, Reason.OTHER, Reason.NONE}
 
 
@@ -40,5 +44,20 @@ def test_what_helps_first(kind: IncidentKind, answer: Reason, first: Help) -> No
 
 
 def test_every_cause_has_a_runbook() -> None:
-    named = {cause.runbook for cause in (*CAUSES.values(), *ANSWERS.values())}
+    causes = (*CAUSES.values(), *ANSWERS.values(), *REFUSALS.values())
+    named = {cause.runbook for cause in causes}
     assert named <= {page.stem for page in RUNBOOKS.glob("*.md")}
+
+
+def test_every_refusal_has_a_text() -> None:
+    """Of a partner in the table, of an application in the documentation; some of both."""
+    documented = set(re.findall(r"^\| `(\w+)` \| \d", API.read_text("utf-8"), re.MULTILINE))
+    assert documented | REFUSALS.keys() == set(Refusal)
+    assert documented - REFUSALS.keys() == {
+        *(Refusal.PERMISSION, Refusal.NOT_FOUND, Refusal.INVALID, Refusal.CONFLICT),
+        *(Refusal.MESSAGE_ID_REUSED, Refusal.CLOSED, Refusal.INTERNAL),
+    }
+    for cause in REFUSALS.values():
+        assert cause.advice.endswith(".")
+        assert "{" not in cause.advice
+    assert not REFUSALS.keys() & CAUSES.keys()

@@ -23,6 +23,7 @@ from django.db import connection
 
 from msh.certificates import ServerCertificate
 from msh.models import History
+from msh.protocol.reason import Refusal
 from msh.smtpd import COMMAND_LIMITS, Listening
 from msh.smtpd.bounds import Bounds, Limits
 from partners.models import Partner
@@ -45,6 +46,12 @@ def refused() -> list[tuple[str, str, int]]:
     return list(rows.values_list("event", "detail", "times"))
 
 
+def codes() -> list[str]:
+    return list(
+        History.objects.filter(event="MailRefused").order_by("pk").values_list("code", flat=True)
+    )
+
+
 @contextmanager
 def connected(port: int) -> Iterator[smtplib.SMTP]:
     with smtplib.SMTP("127.0.0.1", port, timeout=20) as smtp:
@@ -62,7 +69,7 @@ def test_a_password_counts_from_the_networks_of_its_partner_only(
     code, text = stranger.smtp.docmd("AUTH", f"PLAIN {KNOWN}")
     assert (code, b"acme is not allowed from 127.0.0.1" in text) == (550, True)
     assert stranger.smtp.mail(THEM)[0] == 550
-    assert [event for event, *_ in refused()] == ["MailRefused", "MailRefused"]
+    assert codes() == [Refusal.NETWORK, Refusal.NETWORK]
 
 
 def test_a_network_that_is_taken_away_ends_a_session(client: Client, acme: Partner) -> None:
@@ -131,7 +138,7 @@ def test_mails_under_way_have_a_bound_of_memory(acme: Partner) -> None:
         assert one.data(b"Subject: x\r\n" + (b"x" * 998 + b"\r\n") * 600)[0] == 452
         for number in range(1, 21):
             assert one.send(message(number))[0] == 250
-    assert [event for event, detail, _ in refused() if detail.startswith("452")] == ["MailRefused"]
+    assert codes() == [Refusal.BUSY]
 
 
 def test_a_partner_holds_at_most_half_of_the_memory() -> None:
@@ -177,6 +184,7 @@ def test_a_partner_that_stops_within_a_mail_is_sent_away_and_counted(acme: Partn
         smtp.send(b"Subject: x\r\n")
         assert smtp.getreply()[0] == 421
     assert refused() == [("MailRefused", "421 4.4.2 too slow, closing", 1)]
+    assert codes() == [Refusal.INCOMPLETE]
 
 
 # --- nothing in silence ---------------------------------------------------------------------------
@@ -185,19 +193,23 @@ LONG = "x" * 3000
 
 
 @pytest.mark.parametrize(
-    ("lines", "code"),
+    ("lines", "code", "why"),
     [
-        ([LONG], 500),
-        (["MAIL FROM:<a@b> BODY=BINARYMIME"], 501),
-        (["MAIL FROM:<a@b> SIZE=99999999999"], 552),
-        (["RCPT TO:<a@b>"], 503),
-        ([f"MAIL FROM:<{THEM}>", "RCPT TO:<postmaster@elsewhere.example>"], 550),
-        (["WHAT"], 500),
-        (["AUTH PLAIN =", "AUTH PLAIN ="], 503),
+        ([LONG], 500, Refusal.REQUEST),
+        (["MAIL FROM:<a@b> BODY=BINARYMIME"], 501, Refusal.REQUEST),
+        (["MAIL FROM:<a@b> SIZE=99999999999"], 552, Refusal.TOO_LARGE),
+        (["RCPT TO:<a@b>"], 503, Refusal.REQUEST),
+        (
+            [f"MAIL FROM:<{THEM}>", "RCPT TO:<postmaster@elsewhere.example>"],
+            550,
+            Refusal.AGREEMENT,
+        ),
+        (["WHAT"], 500, Refusal.REQUEST),
+        (["AUTH PLAIN =", "AUTH PLAIN ="], 503, Refusal.REQUEST),
     ],
 )
 def test_what_a_partner_is_refused_by_any_command_is_an_event_of_its_link(
-    client: Client, caplog: pytest.LogCaptureFixture, lines: list[str], code: int
+    client: Client, caplog: pytest.LogCaptureFixture, lines: list[str], code: int, why: Refusal
 ) -> None:
     with caplog.at_level(logging.WARNING):
         replies = [client.smtp.docmd(line) for line in lines]
@@ -205,6 +217,7 @@ def test_what_a_partner_is_refused_by_any_command_is_an_event_of_its_link(
     event, detail, _ = refused()[-1]
     assert (event, detail) == ("MailRefused", f"{code} {replies[-1][1].decode()}")
     assert f"from 127.0.0.1: mail refused: {detail}" in caplog.text
+    assert (codes()[-1], vars(caplog.records[-1])["code"]) == (why, why)
 
 
 def test_what_a_stranger_is_refused_is_logged_and_limited_in_rate(
@@ -224,6 +237,7 @@ def test_mail_that_is_no_message_is_counted_once_a_minute_for_each_reason(client
         assert client.data(b"Content-Type: text/plain\r\n\r\nHello.\r\n")[0] == 554
     rows = refused()
     assert {event for event, *_ in rows} == {"MailRefused"}
+    assert set(codes()) == {Refusal.MEDIA_TYPE}
     assert sum(times for *_, times in rows) == 3
     assert len(rows) <= 2  # a minute may end meanwhile
 

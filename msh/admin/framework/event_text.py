@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 from django.conf import settings
 
-from msh.flows.operations.inspection.causes import CAUSES, OUTCOMES
+from msh.flows.operations.inspection.causes import CAUSES, OUTCOMES, REFUSALS
 from msh.flows.operations.inspection.trace import IN_PROGRESS, NOT_RECORDED, Moment
 from msh.models import Direction
+from msh.models.history import REFUSED
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import DUPLICATE, EARLY_WARNING
 from msh.store.history import ITSELF
@@ -166,8 +167,11 @@ _SWITCHED = {
 }
 
 
-def event_text(event: str, direction: str, state: str = "") -> str:
-    """An event that has no words yet is shown as those of its name. `state`: after it."""
+def event_text(event: str, direction: str, state: str = "", code: str = "") -> str:
+    """An event that has no words yet is shown as those of its name. `state`: after it. `code`: of
+    the history."""
+    if event in REFUSED and code in REFUSALS:
+        return f"{WORDS[Direction.IN][event]}: {REFUSALS[code].title}"
     if switched := _SWITCHED.get((event, state)):
         return switched
     known = WORDS.get(direction, {}).get(event)

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
     DropdownFilter,
@@ -17,8 +18,10 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.event_text import event_text, state_text
 from msh.admin.framework.pages import LargeTableAdmin, Table
+from msh.admin.framework.runbooks import runbook_url
+from msh.flows.operations.inspection.causes import REFUSALS
 from msh.models import Direction, History
-from msh.models.history import HistoryQuerySet
+from msh.models.history import REFUSED, HistoryQuerySet
 
 FIRST_ROWS = 10
 
@@ -45,6 +48,20 @@ class ActorFilter(TextFilter):
         return queryset.by_persons(name) if name else queryset
 
 
+class RefusalFilter(DropdownFilter):
+    """Finds what a partner sent and was no message, by the reason."""
+
+    title = "refused for"
+    parameter_name = "refusal"
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return [(str(code), cause.title) for code, cause in REFUSALS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: HistoryQuerySet) -> HistoryQuerySet:
+        code = self.value()
+        return queryset.refused_for(code) if code else queryset
+
+
 def history_of_link(partner_id: int, direction: Direction) -> Table:
     of_link = {"partner": partner_id, "direction": direction, "subject": History.Subject.LINK}
     rows = History.objects.filter(**of_link).order_by("-pk")[:FIRST_ROWS]
@@ -65,7 +82,9 @@ def history_of_link(partner_id: int, direction: Direction) -> Table:
 
 def _cells(row: History) -> tuple[str, ...]:
     detail = markup.local_times(_detail(row))
-    event = event_text(row.event, row.direction, row.to_state)
+    event = event_text(row.event, row.direction, row.to_state, row.code)
+    if row.event in REFUSED:
+        event = markup.link_to(row, event)
     return markup.time_of(row.at), event, _transition(row), row.actor, detail
 
 
@@ -100,6 +119,7 @@ class HistoryAdmin(LargeTableAdmin[History]):
         ("partner", RelatedDropdownFilter),
         ("direction", ChoicesDropdownFilter),
         ("subject", ChoicesDropdownFilter),
+        RefusalFilter,
     )
     search_fields = ("message_id",)
     search_help_text = "Complete MessageId"
@@ -110,9 +130,10 @@ class HistoryAdmin(LargeTableAdmin[History]):
         "direction",
         "subject",
         "message",
-        ("what", "event"),
+        ("what", "event", "code"),
         "transition",
         "detail",
+        "advice",
         "times",
         "last_at",
     )
@@ -127,7 +148,15 @@ class HistoryAdmin(LargeTableAdmin[History]):
 
     @display(description="What happened")
     def what(self, row: History) -> str:
-        return event_text(row.event, row.direction, row.to_state)
+        return event_text(row.event, row.direction, row.to_state, row.code)
+
+    @display(description="What to do")
+    def advice(self, row: History) -> str:
+        cause = REFUSALS.get(row.code) if row.event in REFUSED else None
+        if cause is None:
+            return markup.DASH
+        shown = '{} <a href="{}" class="text-link">Runbook</a>'
+        return format_html(shown, cause.advice, runbook_url(cause))
 
     @display(description="State")
     def transition(self, row: History) -> str:

@@ -22,6 +22,7 @@ from msh.protocol.ebms.message import (
 from msh.protocol.ebms.services import about_and_said
 from msh.protocol.ebms.vocabulary import FaultCode, Stage
 from msh.protocol.errors import RefusedTooOften
+from msh.protocol.reason import Refusal
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_at_once, find_agreement
@@ -56,19 +57,19 @@ class _Senders:
             return found
         return replace(found, agreed=replace(found.agreed, sync_reply=NO_SYNC))
 
-    def note_refused(self, status: int, reason: str) -> None:
+    def note_refused(self, refusal: Refusal, status: int, reason: str) -> None:
         """Record a request that is no message, if there is no doubt who sent it."""
         if len(self.partners) == 1:
             event = "MailRefused" if self.by_mail else "RequestRefused"
-            note_refused(self.partners[0].pk, event, f"{status}: {reason}")
+            note_refused(self.partners[0].pk, event, refusal, f"{status}: {reason}")
         else:
-            self.log(f"refused: {status}: {reason}")
+            self.log(f"refused: {status}: {reason}", refusal)
 
-    def log(self, text: str) -> None:
+    def log(self, text: str, refusal: Refusal) -> None:
         """Log what one of several partners has sent: nobody knows which."""
         names = [partner.name for partner in self.partners[:3]]
         more = ", …" if len(self.partners) > len(names) else ""
-        _lines.warning(f"one of {', '.join(names)}{more}", text)
+        _lines.warning(f"one of {', '.join(names)}{more}", text, code=refusal)
 
 
 def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
@@ -156,7 +157,7 @@ def _trace(partner: Partner, message: Message) -> None:
 
 def _not_a_message(senders: _Senders, problem: NotAMessage) -> Answer:
     reason = str(problem)
-    senders.note_refused(problem.status, reason)
+    senders.note_refused(problem.refusal, problem.status, reason)
     if problem.status != _FAULT:
         return Answer(problem.status, reason)
     return Answer(_FAULT, reason, fault(problem.code, reason))
@@ -166,9 +167,10 @@ def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) ->
     """Nothing is stored of it, and nothing is sent to anybody (EB-064)."""
     reason = f"no agreement {header.cpa_id!r} between these parties"
     if senders.authenticated:
-        note(senders.partners[0].pk, "", "MessageOfNoAgreement", reason)
+        partner_id = senders.partners[0].pk
+        note(partner_id, "", "MessageOfNoAgreement", reason, code=Refusal.AGREEMENT)
     else:
-        senders.log(f"{reason} with a partner of this network")
+        senders.log(f"{reason} with a partner of this network", Refusal.AGREEMENT)
     if senders.authenticated:
         return Answer(_FORBIDDEN, reason, fault(FaultCode.SERVER, reason))
     return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
@@ -176,17 +178,18 @@ def _refuse_unknown(senders: _Senders, header: MessageHeader | PartialHeader) ->
 
 def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:
     """A MessageHeader that lacks what is needed: answered by an Error, if it can be."""
-    partial, reason = problem.partial, str(problem)
+    partial, reason, error = problem.partial, str(problem), problem.defects[0].error
     found = senders.attribute(partial)
     if found is None:
         return _refuse_unknown(senders, partial)
     if partial.kind.is_signal:
-        note(found.partner.pk, partial.message_id, f"{partial.kind}Refused", reason)
+        event = f"{partial.kind}Refused"
+        note(found.partner.pk, partial.message_id, event, reason, code=error.code)
         return Answer(TAKEN, reason)
     if not partial.message_id:
-        senders.note_refused(_FAULT, reason)
+        senders.note_refused(Refusal.DOCUMENT, _FAULT, reason)
         return Answer(_FAULT, reason, fault(FaultCode.CLIENT, reason))
-    ebms2.refuse(found, partial, _errors(found, problem.defects) or (problem.defects[0].error,))
+    ebms2.refuse(found, partial, _errors(found, problem.defects) or (error,))
     wake_up(WakeUp.TRANSMIT)
     return Answer(TAKEN, reason)
 
@@ -219,7 +222,7 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
         found.agreed, header.from_party, header.to_party
     )
     if errors:
-        return _refuse_signal(found, received.message, errors[0].description)
+        return _refuse_signal(found, received.message, errors[0])
     if kind.asks:
         return _answer_question(found, received)
     if kind.answers:
@@ -229,12 +232,12 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     return Answer(TAKEN)
 
 
-def _refuse_signal(found: Attribution, message: Message, reason: str) -> Answer:
+def _refuse_signal(found: Attribution, message: Message, error: Error) -> Answer:
     header, partner_id = message.header, found.partner.pk
-    event = f"{header.kind}Refused"
+    event, code, reason = f"{header.kind}Refused", error.code, error.description
     about = _about(message)
-    if not (header.kind.answers and refuse_answer(partner_id, about, event, reason)):
-        note(partner_id, header.message_id, event, reason)
+    if not (header.kind.answers and refuse_answer(partner_id, about, event, reason, code)):
+        note(partner_id, header.message_id, event, reason, code=code)
     return Answer(TAKEN, reason)
 
 

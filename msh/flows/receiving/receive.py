@@ -26,13 +26,14 @@ from msh.protocol.events import (
 )
 from msh.protocol.kinds import Verdict
 from msh.protocol.message import Header
+from msh.protocol.reason import Refusal
 from msh.protocol.received import ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
 from msh.store.receiving.fast_path import accept_at_once
-from msh.store.receiving.messages import note_unexpected, queue_error, receive_message
-from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record
+from msh.store.receiving.messages import queue_error, receive_message
+from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record, note
 from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
@@ -126,7 +127,7 @@ def _take_damaged(
         answer = _take_message(partner, message)
     except Refused as refused:
         return _refuse(partner, refused)
-    _note(partner, header.message_id, "Note", f"a copy is damaged: {damage}")
+    note(partner.pk, header.message_id, "Note", f"a copy is damaged: {damage}")
     return answer
 
 
@@ -146,7 +147,7 @@ def _note_signal_of_others(partner: Partner, header: Header) -> bool:
     if of_others:
         name = f"{header.message_type}NotOfThePair"
         detail = "its SenderURI or ReceiverURI does not match: 403"
-        note_unexpected(partner.pk, "", name, detail)
+        note(partner.pk, "", name, detail, code=Refusal.AGREEMENT)
     return of_others
 
 
@@ -157,7 +158,7 @@ def _require_pair(
         raise Unreadable(
             f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} do not match the agreement"
             f" with partner {partner.name}",
-            status=403,
+            Refusal.AGREEMENT,
             noted=noted,
         )
 
@@ -167,7 +168,8 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
     partial = refused.partial
     _require_pair(partner, partial.sender_uri, partial.receiver_uri)
     if partial.message_type and partial.message_type.is_signal:
-        _note(partner, partial.message_id, f"{partial.message_type}Refused", refused.description)
+        event = f"{partial.message_type}Refused"
+        note(partner.pk, partial.message_id, event, refused.description, code=refused.code)
         return Answer(TAKEN, refused.description)  # a signal is never answered
     error = QueueError(refused.code, refused.field, refused.description)
     queue_error(partner.pk, error, partial, parse_number(partial.sequence_text))
@@ -236,18 +238,11 @@ def _take_signal(partner: Partner, header: Header, event_of: EventOf) -> Answer:
             links.write()
         else:
             name = f"{header.message_type}Received"
-            _note(partner, header.ref_to_message_id, name, "refers to an unknown message")
+            note(partner.pk, header.ref_to_message_id, name, "refers to an unknown message")
         reach(CrashPoint.ACK_BEFORE_COMMIT)
     reach(CrashPoint.ACK_AFTER_COMMIT)
     wake_up_for(links)
     return Answer(TAKEN)
-
-
-def _note(partner: Partner, message_id: str, event: str, detail: str) -> None:
-    if may_record(partner.pk):
-        note_unexpected(partner.pk, message_id, event, detail)
-    else:
-        count_unrecorded(partner.pk)
 
 
 def _ack_event(

@@ -1,6 +1,7 @@
 """Errors for input that is no message of OASIS ebMS 2.0, or cannot be used as one."""
 
 from msh.protocol.errors import ProtocolError, Unreadable
+from msh.protocol.reason import Refusal
 
 from .message import Defect, PartialHeader
 from .vocabulary import FaultCode
@@ -13,9 +14,14 @@ class NotAMessage(Unreadable):
     """
 
     def __init__(
-        self, reason: str, code: FaultCode = FaultCode.CLIENT, *, status: int = 500
+        self,
+        reason: str,
+        refusal: Refusal = Refusal.DOCUMENT,
+        *,
+        code: FaultCode = FaultCode.CLIENT,
     ) -> None:
-        super().__init__(reason, status=status)
+        super().__init__(reason, refusal)
+        self.status = 415 if refusal is Refusal.MEDIA_TYPE else 500
         self.code = code
 
 

@@ -97,12 +97,6 @@ def queue_error(
         )
 
 
-def note_unexpected(partner_id: int, message_id: str, event: str, detail: str) -> None:
-    subject = MESSAGE if message_id else LINK
-    row = HistoryRow(partner_id, "in", event, message_id, detail=detail, subject=subject)
-    run(history.insert_or_count(row))
-
-
 def _no_agreement(header: Header) -> tuple[Field, str]:
     text = (
         f"no agreement {header.tpa_id!r} between {header.from_party.party_id!r} and"

@@ -7,6 +7,7 @@ from datetime import datetime
 from msh.allowance import refusals
 from msh.protocol.errors import RefusedTooOften
 from msh.protocol.kinds import IncidentKind
+from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import ErrorCode
 from msh.store import history, incidents
 from msh.store.clock import read_clock
@@ -66,52 +67,65 @@ def _unrecorded(partner_id: int) -> Call[None]:
     return _count(partner_id, "SignalsNotNoted", "too many that move nothing")
 
 
-def note_refused(partner_id: int, event: str, reason: str) -> None:
+def note_refused(partner_id: int, event: str, refusal: Refusal, reason: str) -> None:
     """A request or mail of this partner was refused before it was a message: an event of the link,
     one row a minute for each reason."""
     if may_record(partner_id):
-        row = HistoryRow(partner_id, "in", event, detail=reason[:REASON_LIMIT], subject=LINK)
+        detail = reason[:REASON_LIMIT]
+        row = HistoryRow(partner_id, "in", event, code=refusal, detail=detail, subject=LINK)
         run(history.insert_or_count(row))
     else:
         run(_count(partner_id, "RefusalsNotNoted", "too many requests are refused"))
 
 
 def noted(
-    partner_id: int, message_id: str, event: str, detail: str, direction: str = "in"
+    partner_id: int,
+    message_id: str,
+    event: str,
+    detail: str,
+    direction: str = "in",
+    code: str = "",
 ) -> Call[None]:
     """Return the statement that records something a partner has sent without effect: a row of its
     own, or one more in a count."""
     if not may_record(partner_id):
         return _unrecorded(partner_id)
     subject = MESSAGE if message_id else LINK
-    return history.insert_or_count(
-        HistoryRow(partner_id, direction, event, message_id, detail=detail, subject=subject)
-    )
+    about = (partner_id, direction, event, message_id)
+    row = HistoryRow(*about, code=code, detail=detail, subject=subject)
+    return history.insert_or_count(row)
 
 
-def note(partner_id: int, message_id: str, event: str, detail: str, direction: str = "in") -> None:
-    run(noted(partner_id, message_id, event, detail, direction))
+def note(
+    partner_id: int,
+    message_id: str,
+    event: str,
+    detail: str,
+    direction: str = "in",
+    code: str = "",
+) -> None:
+    run(noted(partner_id, message_id, event, detail, direction, code))
 
 
-def refuse_answer(partner_id: int, about: str, event: str, reason: str) -> bool:
+def refuse_answer(partner_id: int, about: str, event: str, reason: str, code: str) -> bool:
     """An answer to a message of ours that flies, and that it therefore does not end: an operator
     has to know it, who would send the message again in vain. False if there is no such message."""
     (rows,) = run(FIND_SENT(partner_id=partner_id, message_id=about))
     if not any(row.state == "flying" for row in rows):
         return False
-    run(*answer_refused(partner_id, about, event, reason, read_clock()))
+    run(*answer_refused(partner_id, about, event, reason, read_clock(), code))
     return True
 
 
 def answer_refused(
-    partner_id: int, about: str, event: str, reason: str, now: datetime
+    partner_id: int, about: str, event: str, reason: str, now: datetime, code: str = ""
 ) -> list[Call[None]]:
     if not may_record(partner_id):
         return [_unrecorded(partner_id)]
     kind = IncidentKind.ANSWER_REFUSED
     # "in": resuming the link repairs nothing of it.
     new = incidents.NewIncident(partner_id, "in", kind, about, reason, now)
-    row = HistoryRow(partner_id, "out", event, about, detail=reason, at=now)
+    row = HistoryRow(partner_id, "out", event, about, code=code, detail=reason, at=now)
     return [incidents.open_incident(new), history.insert_or_count(row)]
 
 

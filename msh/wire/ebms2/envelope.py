@@ -16,6 +16,7 @@ from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.errors import Unreadable
 from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
+from msh.protocol.reason import Refusal
 from msh.wire import mime, package
 from msh.wire.document import in_utf_8
 from msh.wire.file_name import disposition
@@ -170,8 +171,7 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
         Parts(parts, findings).check()  # it decides before the header (EB-065)
         raise Unusable(tuple(findings.defects), problem.partial) from None
     except Unreadable as problem:
-        status = problem.status if problem.status == 415 else 500
-        raise NotAMessage(str(problem), status=status) from None
+        raise NotAMessage(str(problem), problem.refusal) from None
     taken = Parts(parts, findings).take(reading.message.manifest)
     return ReceivedMessage(
         reading.message,
@@ -216,7 +216,8 @@ def _parts(content_type: str, body: bytes, findings: Findings) -> list[mime.Part
     media = mime.media_type(content_type)
     root_type = _type_of_root(media) or "text/xml"
     if media.name == "multipart/related" and root_type not in _ALONE:
-        raise NotAMessage(f"the package is of type {shown(root_type)}: {_NO_MESSAGE}", status=415)
+        reason = f"the package is of type {shown(root_type)}: {_NO_MESSAGE}"
+        raise NotAMessage(reason, Refusal.MEDIA_TYPE)
     if root_type != media.parameters.get("type", root_type).strip().lower():
         findings.notes.append(f"the package's type is {shown(media.parameters['type'])}")
     read = mime.parse_readable(content_type, body, alone=_ALONE)

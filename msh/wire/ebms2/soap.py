@@ -76,7 +76,7 @@ def _header_and_body(root: _Element) -> tuple[_Element | None, _Element]:
             namespace = QName(root).namespace or ""
             raise NotAMessage(
                 f"the envelope is in namespace {shown(namespace)}: send SOAP 1.1, {SOAP}",
-                FaultCode.VERSION_MISMATCH,
+                code=FaultCode.VERSION_MISMATCH,
             )
         raise NotAMessage(f"the document element is {shown(str(root.tag))}: send a SOAP Envelope")
     headers, bodies = root.findall(soap("Header")), root.findall(soap("Body"))
@@ -91,7 +91,7 @@ def _check_understood(block: _Element) -> None:
         return
     if trimmed(block.get(soap("actor"), "")) in _OURS:
         name = shown(str(block.tag))
-        raise NotAMessage(f"header {name} is not understood here", FaultCode.MUST_UNDERSTAND)
+        raise NotAMessage(f"header {name} is not understood here", code=FaultCode.MUST_UNDERSTAND)
 
 
 def _misplaced(header: _Element | None, body: _Element) -> Iterator[str]:

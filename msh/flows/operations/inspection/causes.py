@@ -1,7 +1,8 @@
 """Why something stands still, and what an operator should do about it: the table of `causes.toml`.
 
-A cause is decided by codes alone, the reason of the last attempt and the kind of an incident. The
-console, the API (`explanation`), alerts and `manage.py trace` say what it says.
+A cause is decided by codes alone: the reason of the last attempt, the kind of an incident, the
+reason of a refusal. The console, the API (`explanation`), alerts and `manage.py trace` say what it
+says.
 """
 
 import tomllib
@@ -14,7 +15,7 @@ from django.db.models import Q
 
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import IncidentKind
-from msh.protocol.reason import Reason
+from msh.protocol.reason import Reason, Refusal
 
 from .ways import Standing, filled, words_of
 
@@ -78,6 +79,10 @@ ANSWERS = {Reason(code): _cause(**row) for code, row in _TABLE["answer"].items()
 """By the reason of the last attempt. Reasons that are not here say nothing about the cause."""
 CAUSES: dict[str, Cause] = {kind: _cause(**row) for kind, row in _TABLE["incident"].items()}
 """By kind of incident; of a suspension by an operator, and of an early warning."""
+REFUSALS: dict[str, Cause] = {
+    Refusal(code): _cause(**row) for code, row in _TABLE["refusal"].items()
+}
+"""By the reason why a request or mail of a partner was refused before it was a message."""
 
 _OF_THE_ANSWER = {
     IncidentKind.RETRIES_SPENT,

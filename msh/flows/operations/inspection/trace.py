@@ -92,12 +92,17 @@ def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: 
     return Page(_by_time([*map(_moment, found), *beside]), None)
 
 
-def page_of_link(partner_id: int, *, direction: str = "", after: int = 0, limit: int) -> Page:
+def page_of_link(
+    partner_id: int, *, direction: str = "", code: str = "", after: int = 0, limit: int
+) -> Page:
     """Return the events of the links with a partner, in the order in which they were written, as
-    the console's pages show them. `direction`: "in", "out", or both if empty."""
+    the console's pages show them. `direction`: "in", "out", or both if empty. `code`: only events
+    with this one."""
     rows = History.objects.filter(partner=partner_id, subject=History.Subject.LINK, pk__gt=after)
     if direction:
         rows = rows.filter(direction=direction)
+    if code:
+        rows = rows.filter(code=code)
     found = list(rows.select_related("partner").order_by("pk")[: limit + 1])
     more = len(found) > limit
     return Page([_moment(row) for row in found[:limit]], found[limit - 1].pk if more else None)

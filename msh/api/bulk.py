@@ -144,10 +144,10 @@ class BulkView(ApiView):
         """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
-        same again, `refused` comes with a `reason` and is not to be sent again as it is; `not_now`
-        (with a `reason`) is to be sent again later, for submissions to its partner are refused:
-        all lines of this request. All that are accepted are committed together. A line needs a
-        `message_id`.
+        same again, `refused` comes with a `reason` and its `code` and is not to be sent again as
+        it is; `not_now` (with both) is to be sent again later, for submissions to its partner are
+        refused: all lines of this request. All that are accepted are committed together. A line
+        needs a `message_id`.
         """
         require_room()
         lines: Any = request.data
@@ -166,7 +166,7 @@ def _read(line: bytes) -> Values | Answer:
     try:
         return of_json(line)
     except Unreadable as refused:
-        return Answer("", Result.REFUSED, str(refused.detail))
+        return Answer("", Result.REFUSED, str(refused.detail), refused.refusal)
 
 
 def _prepared(values: Values, agreements: Agreements) -> Entry:
@@ -177,12 +177,12 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
             )
         return prepared(values, agreements)
     except Refused as refused:
-        reason = str(refused.detail)
+        reason, code = str(refused.detail), refused.refusal
     except SubmitRefused as refused:
-        reason = str(refused)
+        reason, code = str(refused), refused.code
     message_id = values.get("message_id")
     named = cut(message_id, MESSAGE_ID_LIMIT) if isinstance(message_id, str) else ""
-    return Answer(named, Result.REFUSED, reason)
+    return Answer(named, Result.REFUSED, reason, code)
 
 
 def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:
@@ -191,6 +191,6 @@ def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:
         for number, answer in enumerate(answers[start : start + _ANSWERS], start=start + 1):
             row = {"line": number, "message_id": answer.message_id, "result": answer.result}
             if answer.reason:
-                row["reason"] = answer.reason
+                row |= {"reason": answer.reason, "code": answer.code}
             rows.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
         yield b"".join(rows)

@@ -50,6 +50,7 @@ LINKS = list_view(
 
 class LinkHistoryQuery(PageQuery):
     direction = serializers.ChoiceField(Direction.values, required=False)
+    code = text(help_text="Only events with this code, such as the reason of a refusal.")
 
 
 class LinkHistoryView(ApiView):
@@ -68,10 +69,9 @@ class LinkHistoryView(ApiView):
         link = OutboundLink.objects.filter(pk=id).first()
         if link is None:
             raise Http404(f"No link {id}.")
-        direction, after = query.get("direction", ""), query.get("after") or 0
-        found = page_of_link(
-            link.partner_id, direction=direction, after=after, limit=query["limit"]
-        )
+        chosen = {name: query.get(name, "") for name in ("direction", "code")}
+        after = query.get("after") or 0
+        found = page_of_link(link.partner_id, **chosen, after=after, limit=query["limit"])
         return Response({"results": [one.document() for one in found.moments], "next": found.next})
 
 

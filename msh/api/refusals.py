@@ -12,6 +12,7 @@ from .lists import list_view, where
 class RefusalsQuery(PageQuery):
     partner = text(help_text="The name of one partner.")
     message_id = text(help_text="The complete MessageId of the refused message.")
+    code = text(help_text="Of the Error that each copy gets.")
 
 
 class RefusalDocument(Form):
@@ -40,7 +41,7 @@ REFUSALS = list_view(
     "Messages that were refused for good: each further copy gets the same Error. By id.",
     RefusalDocument,
     RefusalsQuery,
-    where(partner="link__partner__name", message_id="ref_to_message_id"),
+    where(partner="link__partner__name", message_id="ref_to_message_id", code="code"),
     permission="msh.view_signal",
     rows=Signal.objects.kept_refusals(),
     columns=_REFUSAL,

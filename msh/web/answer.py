@@ -9,6 +9,8 @@ from typing import IO
 
 from multidict import CIMultiDict
 
+from msh.protocol.reason import refusal_of
+
 from .senders import is_api, is_partner
 from .spool import Spool
 from .stream import Stream
@@ -93,7 +95,8 @@ def refusal(path: str, status: int, reason: str, *, wait: int | None = None) -> 
         answer = Answer.of_text(status, "", "")
     elif is_api(path):
         title = HTTPStatus(status).phrase
-        document = {"type": "about:blank", "title": title, "status": status, "detail": reason}
+        about = {"title": title, "status": status, "code": refusal_of(status)}
+        document = {"type": "about:blank", **about, "detail": reason}
         answer = Answer.of_text(status, json.dumps(document), "application/problem+json")
     else:
         answer = Answer.of_text(status, f"{reason}\n", "text/plain; charset=utf-8")

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from msh.models import ApiToken, InboundMessage
+from msh.protocol.reason import Refusal, refusal_of
 from tests.admin.conftest import client_of
 from tests.api.application import Answer, Application, order
 from tests.api.conftest import Tokens
@@ -66,13 +67,17 @@ NEEDS = [
     ("POST", "incidents/1/resolve", "operate"),
     ("GET", "statistics", "operate"),
 ]
+_BAD_REQUEST = {Refusal.DOCUMENT, Refusal.INVALID}
 
 
-def assert_problem(answer: Answer, status: int, *words: str) -> None:
+def assert_problem(answer: Answer, status: int, *words: str, code: Refusal | None = None) -> None:
+    """`code`: by default the one that the status alone gives."""
     assert (answer.status, answer.content_type) == (status, "application/problem+json")
     document = answer.json
     assert (document["type"], document["status"]) == ("about:blank", status)
     assert document["title"]
+    allowed = {code} if code else {refusal_of(status)} if status != 400 else _BAD_REQUEST
+    assert document["code"] in allowed
     for word in words:
         assert word in document["detail"]
 

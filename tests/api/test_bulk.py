@@ -11,6 +11,7 @@ import pytest
 from msh.api import bulk
 from msh.api.framework.problems import TooLarge
 from msh.models import History, OutboundMessage, OutboundPayload
+from msh.protocol.reason import Refusal
 from partners.models import Partner
 from tests.api.application import Application, order, results
 from tests.api.test_access import assert_problem
@@ -108,7 +109,7 @@ def test_known_lines_have_the_result_known(world: World, shop: Application) -> N
     ]
     answer = shop.bulk(lines)
     assert results(answer) == ["known", "accepted", "known", "refused", "refused"]
-    assert "other content" in answer.lines[3]["reason"]
+    assert [line.get("code") for line in answer.lines[3:]] == [Refusal.MESSAGE_ID_REUSED] * 2
     assert kept() == ["m-1", "m-2"]
     assert results(shop.bulk(lines)) == ["known", "known", "known", "refused", "refused"]
     assert OutboundPayload.objects.count() == History.objects.count() == 2
@@ -167,6 +168,8 @@ def test_bad_line_is_refused_and_its_neighbours_are_kept(
     answer = shop.bulk([order(world, "m-1"), line, order(world, "m-3")])
     assert results(answer) == ["accepted", "refused", "accepted"]
     assert said in answer.lines[1]["reason"]
+    is_document = "JSON" in said
+    assert answer.lines[1]["code"] == (Refusal.DOCUMENT if is_document else Refusal.INVALID)
     assert kept() == ["m-1", "m-3"]
 
 
@@ -209,7 +212,7 @@ def test_refused_line_names_its_message(world: World, shop: Application) -> None
 def test_line_without_a_message_id(world: World, shop: Application) -> None:
     answer = shop.bulk([order(world), order(world, "")])
     assert results(answer) == ["refused", "refused"]
-    assert "message_id is required" in answer.lines[0]["reason"]
+    assert {line["code"] for line in answer.lines} == {Refusal.INVALID}
 
 
 def test_payload_of_thirty_megabytes_is_refused_alone(world: World, shop: Application) -> None:
@@ -298,18 +301,18 @@ def test_gzip_that_is_broken(world: World, shop: Application) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "encoding", "status"),
+    ("body", "encoding", "status", "code"),
     [
-        (b"", "gzip", 400),
-        (b"{}", "gzip", 400),
-        (zlib.compress(b"{}"), "gzip", 400),
-        (b"{}", "br", 415),
+        (b"", "gzip", 400, Refusal.DOCUMENT),
+        (b"{}", "gzip", 400, Refusal.DOCUMENT),
+        (zlib.compress(b"{}"), "gzip", 400, Refusal.DOCUMENT),
+        (b"{}", "br", 415, Refusal.REQUEST),
     ],
 )
 def test_body_that_cannot_be_read(
-    shop: Application, body: bytes, encoding: str, status: int
+    shop: Application, body: bytes, encoding: str, status: int, code: Refusal
 ) -> None:
-    assert_problem(shop.bulk_body(body, encoding), status)
+    assert_problem(shop.bulk_body(body, encoding), status, code=code)
 
 
 def test_body_of_another_type(shop: Application) -> None:
@@ -332,7 +335,9 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     answer = shop.bulk(lines)
 
     assert results(answer) == ["known", "not_now", "accepted", "not_now"]
-    assert "are refused until an operator" in answer.lines[1]["reason"]
+    assert [line.get("code") for line in answer.lines] == [
+        *(None, Refusal.CLOSED, None, Refusal.CLOSED)
+    ]
     assert kept() == ["m-1", "m-3"]
     Partner.objects.filter(pk=world.there.pk).update(accepts=True)
     assert results(shop.bulk(lines)) == ["known", "accepted", "known", "accepted"]

@@ -8,6 +8,7 @@ import pytest
 from msh.flows.receiving import ebms2
 from msh.flows.receiving.incoming import Incoming
 from msh.models import Flight
+from msh.protocol.reason import Refusal
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -41,7 +42,8 @@ def test_roles_and_service_type_go_from_submission_to_feed(shop: Application) ->
     usual, other = note(sky, "m-1"), note(sky, "m-2", conversation_id="talk", **ROLES)
     assert of_agreement.items() <= shop.post("messages", usual).json.items()
     assert ROLES.items() <= shop.post("messages", other).json.items()
-    assert_problem(shop.post("messages", {**other, "to_role": "urn:Agent"}), 409, "other content")
+    wrong = {**other, "to_role": "urn:Agent"}
+    assert_problem(shop.post("messages", wrong), 409, code=Refusal.MESSAGE_ID_REUSED)
 
     for job in sky.poll():
         assert ebms2.receive(mirror, Incoming(job.content_type, job.body)).status == 204

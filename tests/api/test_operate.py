@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from msh.api.row_actions import API_ACTIONS, ApiAction
 from msh.flows.operations import change_link
 from msh.models import History, Incident, OutboundLink
+from msh.protocol.reason import Refusal
 from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.refusals import note_refused
@@ -53,8 +54,9 @@ def test_history_of_a_link_has_what_was_refused_before_it_was_a_message(
     world, other = make_world(), make_world()
     open_links(world.there)
     for _ in range(2):
-        note_refused(world.there.pk, "RequestRefused", "408: 4 bytes of the body arrived")
-    note_refused(other.there.pk, "RequestRefused", "400: unreadable")
+        about = (Refusal.INCOMPLETE, "408: 4 bytes of the body arrived")
+        note_refused(world.there.pk, "RequestRefused", *about)
+    note_refused(other.there.pk, "RequestRefused", Refusal.DOCUMENT, "400: unreadable")
     change_link.suspend(world.there, Actor("ann", "maintenance"))
     operator = token("operate", may=(LINK,))
     path = f"links/{world.link.pk}/history"
@@ -64,7 +66,10 @@ def test_history_of_a_link_has_what_was_refused_before_it_was_a_message(
     assert (refused["event"], refused["times"]) == ("RequestRefused", 2)
     assert refused["detail"] == "408: 4 bytes of the body arrived"
     assert (suspended["direction"], suspended["actor"]) == ("out", "ann")
+    assert refused["code"] == Refusal.INCOMPLETE
     assert operator.get(path, direction="in").json["results"] == [refused]
+    assert operator.get(path, code=Refusal.INCOMPLETE).json["results"] == [refused]
+    assert operator.get(path, code=Refusal.NETWORK).json["results"] == []
     first = operator.get(path, limit=1).json
     assert first["results"] == [refused]
     assert operator.get(path, after=first["next"]).json == {"results": [suspended], "next": None}

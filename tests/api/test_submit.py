@@ -11,6 +11,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from msh.models import OutboundMessage, OutboundPayload
+from msh.protocol.reason import Refusal
 from partners.models import Agreement, Partner
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
@@ -72,7 +73,7 @@ def test_same_id_with_other_content_is_a_conflict(
 ) -> None:
     shop.post("messages", order(world, "m-1"))
     answer = shop.post("messages", {**order(world, "m-1"), **changed})
-    assert_problem(answer, 409, "m-1", "use a new MessageId")
+    assert_problem(answer, 409, "m-1", code=Refusal.MESSAGE_ID_REUSED)
     assert answer.json["field"] == "message_id"
     assert OutboundMessage.objects.count() == 1
 
@@ -98,7 +99,7 @@ def test_same_message_in_another_wrapping(world: World, shop: Application) -> No
         other = form(shop, **values, **changed)
         assert (other.status_code, other.json()["field"]) == (409, "message_id"), changed
     turned = shop.post("messages", order(world, "m-1", payloads=parts[::-1]))
-    assert_problem(turned, 409, "m-1")
+    assert_problem(turned, 409, "m-1", code=Refusal.MESSAGE_ID_REUSED)
     world.settle()
     assert world.received() == ["m-1"]
 
@@ -322,7 +323,7 @@ def test_store_that_is_full(world: World, shop: Application, settings: Any) -> N
 def test_partner_that_is_closed_to_applications(world: World, shop: Application) -> None:
     Partner.objects.filter(pk=world.there.pk).update(accepts=False)
     answer = shop.post("messages", order(world, "m-1"))
-    assert_problem(answer, 503, "are refused until an operator")
+    assert_problem(answer, 503, code=Refusal.CLOSED)
     assert int(answer.headers["Retry-After"]) >= 1
     assert not OutboundMessage.objects.exists()
 

@@ -22,6 +22,7 @@ from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import guard
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import MessageIdReused, PartnerClosed
+from msh.protocol.reason import Refusal, refusal_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,22 +56,27 @@ class Problem(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="about:blank: see `status`")
     title = serializers.CharField()
     status = serializers.IntegerField()
+    code = serializers.ChoiceField(list(Refusal), help_text="the reason, for programs")
     detail = serializers.CharField(help_text="what is wrong and how to fix it")
     field = serializers.CharField(required=False)
 
 
 class Refused(exceptions.APIException):
-    """A field of the request is wrong."""
+    """A field of the request is wrong. `refusal`: the code, if the status does not say it."""
 
     status_code: int = status.HTTP_422_UNPROCESSABLE_ENTITY
 
-    def __init__(self, field: str, detail: str) -> None:
+    def __init__(self, field: str, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
         self.field = field
+        self.refusal = refusal or refusal_of(self.status_code)
 
 
 class Unreadable(Refused):
     status_code = status.HTTP_400_BAD_REQUEST
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(field, detail, Refusal.INVALID if field else Refusal.DOCUMENT)
 
 
 class TooLarge(Refused):
@@ -88,7 +94,8 @@ class UnsupportedEncoding(Refused):
     status_code = status.HTTP_415_UNSUPPORTED_MEDIA_TYPE
 
     def __init__(self, encoding: str, taken: Sequence[str]) -> None:
-        super().__init__("Content-Encoding", f"{encoding}: send {' or '.join(taken)}")
+        said = f"{encoding}: send {' or '.join(taken)}"
+        super().__init__("Content-Encoding", said, Refusal.REQUEST)
         self.taken = taken
 
 
@@ -101,9 +108,12 @@ class NotNow(exceptions.APIException):
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
 
-    def __init__(self, detail: str, wait: int = RETRY_AFTER) -> None:
+    def __init__(
+        self, detail: str, wait: int = RETRY_AFTER, refusal: Refusal = Refusal.BUSY
+    ) -> None:
         super().__init__(detail)
         self.wait = wait
+        self.refusal = refusal
 
 
 def handler(error: Exception, context: Mapping[str, Request]) -> Response:
@@ -119,7 +129,8 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
         headers["Retry-After"] = str(math.ceil(wait))
     if isinstance(known, UnsupportedEncoding):
         headers["Accept-Encoding"] = ", ".join(known.taken)  # RFC 9110 15.5.16
-    document = _document(known.status_code, _text(known.detail), getattr(known, "field", ""))
+    about = (getattr(known, "field", ""), getattr(known, "refusal", None))
+    document = _document(known.status_code, _text(known.detail), *about)
     request = context["request"]
     request.accepted_renderer = ProblemRenderer()
     request.accepted_media_type = ProblemRenderer.media_type
@@ -157,9 +168,9 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
         lambda error: Unreadable("", f"The body does not match its Content-Type: {error}"),
     ),
     ((exceptions.APIException,), lambda error: error),
-    ((MessageIdReused,), lambda error: Conflict(error.field, str(error))),
+    ((MessageIdReused,), lambda error: Conflict(error.field, str(error), error.code)),
     ((NotPossible, SettleRefused), lambda error: Conflict("", str(error))),
-    ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR)),
+    ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR, error.code)),
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),
     (
@@ -180,11 +191,14 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
     return exceptions.APIException("Internal server error; see the log.")
 
 
-def _document(code: int, detail: str, field: str = "") -> dict[str, object]:
+def _document(
+    status: int, detail: str, field: str = "", refusal: Refusal | None = None
+) -> dict[str, object]:
     document: dict[str, object] = {
         "type": "about:blank",
-        "title": TITLES[code],
-        "status": code,
+        "title": TITLES[status],
+        "status": status,
+        "code": refusal or refusal_of(status),
         "detail": detail,
     }
     return document | ({"field": field} if field else {})

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from msh import wire
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
+from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import Heading, NewMessage
 from msh.wire.dialect import dialect_named
@@ -30,6 +31,8 @@ class Roles(TypedDict, total=False):
 
 class SubmitRefused(ValueError):
     """The message cannot be sent as it is. `str()` names the field and the cure."""
+
+    code = Refusal.INVALID
 
     def __init__(self, reason: str, field: str = "") -> None:
         super().__init__(reason)

@@ -12,6 +12,7 @@ from msh.flows.sending.prepare import Roles, SubmitRefused, prepare_heading, pre
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import OutboundMessage
 from msh.protocol.message import Payload
+from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import NewMessage, insert_message, use_outbound_link
 from partners.models import Agreement, Partner
@@ -19,6 +20,8 @@ from partners.models import Agreement, Partner
 
 class PartnerClosed(SubmitRefused):
     """An operator has refused submissions to the partner."""
+
+    code = Refusal.CLOSED
 
     def __init__(self, partner: Partner) -> None:
         super().__init__(
@@ -29,6 +32,8 @@ class PartnerClosed(SubmitRefused):
 
 class MessageIdReused(SubmitRefused):
     """The MessageId was submitted before, with other content."""
+
+    code = Refusal.MESSAGE_ID_REUSED
 
 
 def submit(

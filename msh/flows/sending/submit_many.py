@@ -10,8 +10,9 @@ from django.db import IntegrityError, OperationalError, transaction
 
 from msh import trace_hook
 from msh.faults import CrashPoint, reach
-from msh.flows.sending.submit import PartnerClosed
+from msh.flows.sending.submit import MessageIdReused, PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
+from msh.protocol.reason import Refusal
 from msh.store.sending.bulk_insert import find_known, insert_messages
 from msh.store.sending.submission_sql import Parents
 from msh.store.sending.submissions import NewMessage, lock_parents
@@ -32,11 +33,12 @@ class Result(StrEnum):
 
 
 class Answer(NamedTuple):
-    """What became of a message; why, if it was not kept."""
+    """What became of a message; why, in words and as a code, if it was not kept."""
 
     message_id: str
     result: Result
     reason: str = ""
+    code: Refusal | None = None
 
 
 _REUSED = (
@@ -104,11 +106,12 @@ class _Transaction:
                 answers.append(
                     Answer(entry.message_id, Result.KNOWN)
                     if same
-                    else Answer(entry.message_id, Result.REFUSED, _REUSED)
+                    else Answer(entry.message_id, Result.REFUSED, _REUSED, MessageIdReused.code)
                 )
             elif not parents.accepts:
                 closed = str(PartnerClosed(entry.heading.agreement.partner))
-                answers.append(Answer(entry.message_id, Result.NOT_NOW, closed))
+                code = PartnerClosed.code
+                answers.append(Answer(entry.message_id, Result.NOT_NOW, closed, code))
             else:
                 self._digests[key] = entry.content_digest
                 fresh.append(entry)

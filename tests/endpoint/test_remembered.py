@@ -51,8 +51,9 @@ def test_only_what_is_usual_passes_no_view(peer: Peer, monkeypatch: pytest.Monke
     monkeypatch.setattr(view, "take_post", count)
 
     assert status_from("127.0.0.1", peer, normal(sequence_number=4)) == 204
-    assert not seen
     assert status_from("127.0.0.1", peer, normal(sequence_number=9)) == 204  # an Error follows
+    assert not seen
+    assert status_from("127.0.0.1", peer, normal().but(body=b"no package")) == 400
     assert len(seen) == 1
     assert InboundMessage.objects.count() == 4
 

@@ -10,7 +10,7 @@ from django.db.models import F
 
 from msh import wire
 from msh.faults import CrashPoint
-from msh.flows.receiving import receive
+from msh.flows.receiving import incoming, receive
 from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.kinds import LaneCopy
 from msh.flows.sending.submit import submit
@@ -29,6 +29,7 @@ from msh.models import (
 from msh.protocol.events import AckReceived
 from msh.protocol.message import Payload
 from msh.store.receiving import accept, fast_path, messages
+from msh.store.receiving.accept import Accepted
 from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.senders import find_sender
 from msh.store.sending.acked import AckedLink
@@ -120,7 +121,7 @@ def test_delivery_is_woken_if_a_consumer_does_not_ask_for_its_messages(
 ) -> None:
     """A consumer that is added later is found by the next message, or by the sweep."""
     woken: list[WakeUp] = []
-    monkeypatch.setattr(receive, "wake_up", lambda *kinds, **names: woken.extend(kinds))
+    monkeypatch.setattr(incoming, "wake_up", lambda *kinds, **names: woken.extend(kinds))
     job = next_job(world)
     if consumer is not None:
         Consumer.objects.create(name="app", **consumer)
@@ -131,12 +132,13 @@ def test_delivery_is_woken_if_a_consumer_does_not_ask_for_its_messages(
 def test_a_copy_is_not(world: World) -> None:
     job = next_job(world)
     assert receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
-    before = counts()
-    assert (
-        receive.receive_fast_path(known(world.here.name), Incoming(job.content_type, job.body))
-        is None
-    )
-    assert counts() == before
+    partner = known(world.here.name)
+    assert accept_at_once(partner, wire.parse(job.content_type, job.body)) is partner
+    before = len(world.received())
+    answer = receive.receive_fast_path(partner, Incoming(job.content_type, job.body))
+    assert answer == receive.Answer(204)
+    assert len(world.received()) == before
+    assert InboundMessage.objects.latest("id").duplicates == 1
 
 
 def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
@@ -152,10 +154,11 @@ def test_nothing_is_taken_if_the_link_has_changed_since_it_was_read(
 
     monkeypatch.setattr(fast_path, "_accept", change_first)
     before = counts()
-    assert not accept_at_once(partner, wire.parse(job.content_type, job.body))
+    assert accept_at_once(partner, wire.parse(job.content_type, job.body)) is partner
     assert counts() == before
     monkeypatch.undo()
-    assert accept_at_once(partner, wire.parse(job.content_type, job.body))
+    accepted = accept_at_once(partner, wire.parse(job.content_type, job.body))
+    assert isinstance(accepted, Accepted)
 
 
 def test_a_pair_that_was_written_together_with_another_is_written_alone(world: World) -> None:
@@ -165,7 +168,8 @@ def test_a_pair_that_was_written_together_with_another_is_written_alone(world: W
     others = InboundLink.objects.exclude(partner=world.here)
     before = list(others.values())
     job = next_job(world)
-    assert accept_at_once(known(world.here.name), wire.parse(job.content_type, job.body))
+    accepted = accept_at_once(known(world.here.name), wire.parse(job.content_type, job.body))
+    assert isinstance(accepted, Accepted)
     assert list(others.values()) == before != []
 
 

@@ -17,6 +17,8 @@ from msh.models import History, InboundLink, InboundMessage, Signal
 from msh.protocol.message import Payload
 from msh.store import cache
 from msh.store.receiving import fast_path
+from msh.store.receiving.accept import Accepted
+from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.senders import find_sender
 from msh.transport.job import Job
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
@@ -52,6 +54,15 @@ def found(world: World) -> Partner:
 
 def take(partner: Partner, job: Job) -> Answer | None:
     return receive_fast_path(partner, Incoming(job.content_type, job.body))
+
+
+def is_accepted_at_once(partner: Partner, job: Job) -> bool:
+    """Without the lock."""
+    return isinstance(accept_at_once(partner, wire.parse(job.content_type, job.body)), Accepted)
+
+
+def message_id_of(job: Job) -> str:
+    return wire.parse(job.content_type, job.body).header.message_id
 
 
 def counts() -> tuple[int, ...]:
@@ -141,7 +152,7 @@ def test_nothing_is_accepted_by_memory_after_a_change(world: World, change: str)
     job, partner = next_job(world), found(world)
     CHANGES[change](world)
     before = counts()
-    assert take(partner, job) is None
+    assert not is_accepted_at_once(partner, job)
     assert counts() == before
 
 
@@ -157,7 +168,7 @@ def test_a_route_for_the_context_of_its_agreement_counts(world: World) -> None:
     job, partner, work = next_job(world), found(world), Work()
     Route.objects.create(to_party="222", to_party_context="DUNS", partner=world.there)
     with work.of("receive"):
-        assert take(partner, job) is None
+        assert not is_accepted_at_once(partner, job)
     assert work.total()["statements"] == 2
 
 
@@ -166,7 +177,8 @@ def test_other_parties_are_looked_up(world: World) -> None:
     other = job.body.replace(b">111<", b">112<")
     assert other != job.body
     before = counts()
-    assert receive_fast_path(partner, Incoming(job.content_type, other)) is None
+    message = wire.parse(job.content_type, other)
+    assert not isinstance(accept_at_once(partner, message), Accepted)
     assert counts() == before
     assert take(partner, job)
 
@@ -178,15 +190,36 @@ def test_the_limits_of_the_partner_count(world: World) -> None:
     assert take(partner, next_job(world))
     world.settle()
     job, before = next_job(world), counts()
-    assert take(partner, job) is None
+    assert not is_accepted_at_once(partner, job)
     assert counts() == before
 
 
 def test_nothing_is_accepted_by_memory_while_the_store_is_full(world: World, settings: Any) -> None:
     partner, job, before = found(world), next_job(world), counts()
     settings.MSH_DISK_PATH, settings.MSH_DISK_WATERMARK = "/", 10**18
-    assert take(partner, job) is None
+    assert not is_accepted_at_once(partner, job)
     assert counts() == before
+
+
+CHANGED_PARTNER = {
+    "the credential is gone",
+    "it may not come from here",
+    "we have another URI",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_second_try_does_not_look_for_the_partner_again(world: World, change: str) -> None:
+    """Unless it has changed, which the statement of the first try tells."""
+    job, partner = next_job(world), found(world)
+    CHANGES[change](world)
+    if change in CHANGED_PARTNER:
+        assert take(partner, job) is None
+        return
+    answer = take(partner, job)
+    assert answer is not None
+    assert answer.status == 204
+    assert Signal.objects.latest("id").ref_to_message_id == message_id_of(job)
 
 
 def test_a_changed_agreement_counts_from_the_next_message_on(world: World) -> None:
@@ -205,7 +238,7 @@ def test_a_message_id_that_is_known_is_not_accepted_by_memory(world: World) -> N
         message_id=message_id
     )
     before = counts()
-    assert take(partner, job) is None
+    assert not is_accepted_at_once(partner, job)
     assert counts() == before
     receive(partner, Incoming(job.content_type, job.body))
     assert Signal.objects.latest("id").code == "MessageIdReused"

@@ -32,7 +32,7 @@ from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
 
-from .incoming import TAKEN, Answer, Incoming
+from .incoming import TAKEN, Answer, Incoming, taken_at_once
 
 _lines = Limited(logging.getLogger(__name__))
 
@@ -90,11 +90,7 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
         return None
     if isinstance(taken, Attribution):
         return _heard(taken, _take_message(taken, received))
-    deliver = [WakeUp.DELIVER] if taken.pushes else []
-    wake_up(*deliver, signals=[taken.signal_id])
-    if taken.unreached:
-        hear(partner.pk)
-    return Answer(TAKEN)
+    return taken_at_once(partner.pk, taken)
 
 
 def receive(partner: Partner, incoming: Incoming) -> Answer:

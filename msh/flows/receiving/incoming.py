@@ -4,7 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msh.flows.sending.answered import hear
+from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.errors import ProtocolError
+from msh.store.receiving.accept import Accepted
 from msh.wire.dialect import Entity
 
 Read = TypeVar("Read")
@@ -44,3 +47,12 @@ class Answer:
 
 
 TAKEN = 204
+
+
+def taken_at_once(partner_id: int, accepted: Accepted) -> Answer:
+    """The answer to a message that was accepted without the lock: its Acknowledgement leaves."""
+    deliver = [WakeUp.DELIVER] if accepted.pushes else []
+    wake_up(*deliver, signals=[accepted.signal_id])
+    if accepted.unreached:
+        hear(partner_id)
+    return Answer(TAKEN)

@@ -31,6 +31,7 @@ from msh.protocol.received import ReceivedMessage
 from msh.protocol.sequence import parse as parse_number
 from msh.protocol.vocabulary import RESYNCHRONISE, ErrorCode, MessageType, Severity
 from msh.store import capacity
+from msh.store.receiving.accept import Accepted
 from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.messages import queue_error, receive_message
 from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record, note
@@ -38,7 +39,7 @@ from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
-from .incoming import TAKEN, Answer, Incoming
+from .incoming import TAKEN, Answer, Incoming, taken_at_once
 
 __all__ = ["Answer", "receive", "receive_fast_path"]
 
@@ -55,11 +56,11 @@ EventOf = Callable[[Partner, Header, str | None, Sent | None], SenderEvent]
 
 
 def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
-    """Take the most frequent input in one statement or two: the next message of its pair, or the
-    Ack of the message in flight. `partner` may be a cached one.
+    """Take a reliable message or an Ack: the next message of its pair, and the Ack of the message
+    in flight, in one statement or two. `partner` may be a cached one.
 
-    Returns None, with nothing done, for all other input: then the caller looks the partner up in
-    the database and calls `receive`.
+    Returns None, with nothing done, for all other input, and if the partner has changed: then the
+    caller looks it up in the database and calls `receive`. Raises RefusedTooOften.
     """
     try:
         message = incoming.read(wire.parse_readable)
@@ -70,14 +71,13 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
         return None
     _trace(partner, header)
     match header.message_type:
-        case MessageType.NORMAL:
-            if header.reliable and (accepted := accept_at_once(partner, message)):
-                deliver = [WakeUp.DELIVER] if accepted.pushes else []
-                wake_up(*deliver, signals=[accepted.signal_id])
-                return Answer(TAKEN)
+        case MessageType.NORMAL if header.reliable:
+            taken = accept_at_once(partner, message)
+            if isinstance(taken, Accepted):
+                return taken_at_once(partner.pk, taken)
+            return _take_with_lock(taken, message) if taken else None
         case MessageType.ACKNOWLEDGEMENT:
-            if _acknowledge_at_once(partner, header):
-                return Answer(TAKEN)
+            return _acknowledge_at_once(partner, header)
     return None
 
 
@@ -179,11 +179,15 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
 
 def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     try:
-        received = receive_message(partner, message)
+        return _take_with_lock(partner, message)
     except DatabaseError as error:
         if capacity.is_unwritable(error):
             overload.send_transient_error(partner, message.header)
         raise
+
+
+def _take_with_lock(partner: Partner, message: ReceivedMessage) -> Answer:
+    received = receive_message(partner, message)
     if received.routed:
         wake_up(WakeUp.TRANSMIT, WakeUp.FORWARD)
     elif received.accepted:
@@ -193,18 +197,21 @@ def _take_message(partner: Partner, message: ReceivedMessage) -> Answer:
     return Answer(TAKEN, received.refusal)
 
 
-def _acknowledge_at_once(partner: Partner, header: Header) -> bool:
+def _acknowledge_at_once(partner: Partner, header: Header) -> Answer | None:
     """Take an Acknowledgement by the cache; else by reading, twice, for the worker often records
-    the end of the POST at the same moment."""
-    cached = AckedLink.cached(partner, header.ref_to_message_id)
-    if cached and _try_to_acknowledge(partner, header, cached):
-        return True
+    the end of the POST at the same moment; else with the lock. None if the partner has changed."""
+    link = AckedLink.cached(partner, header.ref_to_message_id)
+    if link and _try_to_acknowledge(partner, header, link):
+        return Answer(TAKEN)
     for _ in range(2):
         link = AckedLink.read(partner, header.ref_to_message_id)
-        done = _try_to_acknowledge(partner, header, link)
-        if done or not link.found_changed:
-            return done
-    return False
+        if _try_to_acknowledge(partner, header, link):
+            return Answer(TAKEN)
+        if partner.pk not in link.links:
+            return None
+        if not link.found_changed:
+            break
+    return _take_signal(partner, header, _ack_event)
 
 
 def _try_to_acknowledge(partner: Partner, header: Header, link: AckedLink) -> bool:

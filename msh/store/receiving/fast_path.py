@@ -50,7 +50,7 @@ _links: Cache[int, _Link] = Cache()
 _agreements: Cache[_Asked, _Agreement] = Cache()
 
 
-def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | None:
+def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Partner | None:
     """The fast path: take the next message of a pair without a lock, in one statement or two.
 
     1. Read the link with its version, what it knows of this MessageId, and the agreement; unless
@@ -60,7 +60,8 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
     3. Write that in one statement, if the link and the agreement still have these versions, and
        `partner` is as it was cached.
 
-    Otherwise returns None, with nothing done: then `receive_message` takes the lock.
+    Otherwise nothing is done: returns the partner, for `receive_message`, which takes the lock; or
+    None if it has changed since it was cached.
     """
     if not partner.in_use:
         return None
@@ -77,16 +78,16 @@ def accept_at_once(partner: Partner, message: ReceivedMessage) -> Accepted | Non
         if accepted is not None:
             return accepted
     (rows,) = run(load_pair(partner, message))
-    if not rows:
+    if not rows or rows[0].as_read != partner.as_read:
         return None
     pair = pair_of(rows[0], partner, message)
     agreement = _agreement_of(rows[0], partner)
     # A route, a copy, a shortage: each needs the lock.
     if agreement is None or pair.known is not Known.NO or pair.postponed(partner, message):
-        return None
+        return partner
     _agreements.put(asked, agreement)
     link = _Link(pair.link_id, rows[0].version, pair.receiving, partner.as_read)
-    return _accept(partner, message, link, agreement)
+    return _accept(partner, message, link, agreement) or partner
 
 
 def _accept(

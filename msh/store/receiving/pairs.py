@@ -12,6 +12,7 @@ from msh.protocol.received import ReceivedMessage, are_of_copies
 from msh.protocol.receiver import Known, ReceivingLink
 from msh.store import capacity
 from msh.store.engine import Call, Key, Order, Statement, Write, run
+from msh.store.partner_columns import PARTNER_AS_READ
 from partners.models import Partner
 
 SIGNAL_HORIZON = 60
@@ -21,8 +22,10 @@ SIGNAL_HORIZON = 60
 @dataclass(frozen=True, slots=True)
 class InboundRow:
     """A link, what it knows of the MessageId that has arrived (`known_…`), and the agreement and
-    route of the message, if there are any."""
+    route of the message, if there are any. `as_read`: the version of its partner, None if its
+    credential is gone."""
 
+    as_read: str | None
     id: int
     last_number: int | None
     epoch: int
@@ -51,8 +54,8 @@ LOCK_LINK = Statement(
 
 # A party configured without context is compared by its text alone (D63).
 LOAD = Statement(
-    """
-    SELECT link.id, link.last_number, link.epoch, link.reset_allowed,
+    f"""
+    SELECT {PARTNER_AS_READ}, link.id, link.last_number, link.epoch, link.reset_allowed,
            link.xmin::text AS version,
            known.id AS known_id, known.content_digest AS known_digest,
            known.state AS known_state, route.id AS route_id,
@@ -128,6 +131,7 @@ def load_pair(partner: Partner, message: ReceivedMessage) -> Call[InboundRow]:
     header = message.header
     return LOAD(
         partner_id=partner.pk,
+        credential_id=partner.credential_id,
         rate=partner.rate_limit,
         message_id=header.message_id,
         tpa_id=header.tpa_id,

@@ -22,7 +22,7 @@ from msh.flows.receiving.incoming import Answer, Incoming
 from msh.flows.receiving.link_status import status_for
 from msh.protocol.errors import RefusedTooOften, Unreadable, UnreadableTermsError
 from msh.protocol.reason import Refusal
-from msh.store.receiving.refusals import note_refused
+from msh.store.receiving.refusals import count_unanswered, note_refused
 from msh.store.receiving.senders import find_sender, find_senders_by_network, is_known
 from msh.wire import link_status, mime
 from msh.wire.dialect import Entity, dialect_of
@@ -41,7 +41,7 @@ RETRY_AFTER = 5  # seconds that a partner is asked to wait while the store is do
 REASON_LIMIT = 200  # characters of X-MSH-Error
 
 
-class NotTaken(Exception):
+class NotTaken(Unreadable):
     """The request is refused with this status; `headers` go with the answer."""
 
     def __init__(
@@ -51,8 +51,8 @@ class NotTaken(Exception):
         reason: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(reason)
-        self.status, self.refusal, self.headers = status, refusal, headers
+        super().__init__(reason, refusal)
+        self.status, self.headers = status, headers
 
 
 class Request:
@@ -89,16 +89,15 @@ class Request:
         self.incoming = found
         return found
 
-    def refusal(self, problem: Exception) -> HttpResponse:  # noqa: PLR0911  one for each
+    def refusal(self, problem: Exception) -> HttpResponse:
         match problem:
-            case NotTaken():
-                self._note(problem.refusal, problem.status, problem)
-                return self._refused(problem.status, str(problem), problem.headers)
-            case Unreadable():
-                if not problem.noted:
-                    self._note(problem.refusal, problem.status, problem)
-                return self._refused(problem.status, str(problem))
+            case Unreadable(status=status, refusal=code):
+                if self.partner and code is not Refusal.CREDENTIALS:  # which are another's
+                    note_refused(self.partner.pk, "RequestRefused", code, f"{status}: {problem}")
+                return self._refused(status, str(problem), getattr(problem, "headers", None))
             case RefusedTooOften():
+                if self.partner:
+                    count_unanswered(self.partner.pk)
                 wait = {"Retry-After": str(problem.wait)}
                 return self._refused(429, str(problem), wait)
             case DatabaseError() | psycopg.Error():
@@ -112,15 +111,6 @@ class Request:
                 return self.refusal(broken)
         logger.error("500 to a partner", exc_info=problem)
         return self._refused(500, "internal error, nothing was stored")
-
-    def _note(self, refusal: Refusal, status: int, problem: Exception) -> None:
-        """Record it with the link, if there is no doubt whose request it is."""
-        if self.partner is None or refusal is Refusal.CREDENTIALS:
-            return
-        try:
-            note_refused(self.partner.pk, "RequestRefused", refusal, f"{status}: {problem}")
-        except (DatabaseError, psycopg.Error) as error:
-            logger.warning("a refused request of %s is not counted: %s", self.partner, error)
 
     def _refused(
         self, status: int, reason: str, headers: Mapping[str, str] | None = None

@@ -17,18 +17,14 @@ class Unreadable(ProtocolError):
     """A request that cannot be read or attributed: it gets an HTTP status only (D49).
 
     `status` is 400, 403, 413 or 415; `str()` is one line that names the thing and the cure.
-    `noted`: the history has it already.
     """
 
     STATUS = {Refusal.AGREEMENT: 403, Refusal.TOO_LARGE: 413, Refusal.MEDIA_TYPE: 415}
 
-    def __init__(
-        self, reason: str, refusal: Refusal = Refusal.DOCUMENT, *, noted: bool = False
-    ) -> None:
+    def __init__(self, reason: str, refusal: Refusal = Refusal.DOCUMENT) -> None:
         super().__init__(reason)
         self.refusal = refusal
         self.status = self.STATUS.get(refusal, 400)
-        self.noted = noted
 
 
 class Refused(ProtocolError):

@@ -34,7 +34,7 @@ from msh.protocol.errors import RefusedTooOften, Unreadable
 from msh.protocol.reason import Refusal
 from msh.protocol.uri import mail_address, normalised
 from msh.store import plans
-from msh.store.receiving.refusals import note_refused
+from msh.store.receiving.refusals import count_unanswered, note_refused
 from msh.store.receiving.senders import find_sender_by_login, is_known_login
 from partners.models import Identity, Partner, our_identity
 
@@ -163,10 +163,12 @@ class Handler:
         try:
             answer = await self._in_thread(_take, envelope)
         except Unreadable as refusal:
-            server.is_noted, server.refusal = refusal.noted, refusal.refusal
+            server.refusal = refusal.refusal
             return f"{_REPLIES[refusal.status]} {_line(str(refusal))}"
         except RefusedTooOften as refusal:
             server.is_noted = True
+            if envelope.partner:
+                await self._in_thread(count_unanswered, envelope.partner.pk)
             return f"451 4.7.1 {_line(str(refusal))}"
         server.is_noted = True  # by the flow
         return _reply(answer)
@@ -182,13 +184,9 @@ class Handler:
     async def note_refusal(self, server: Server, refusal: Refusal, reply: str) -> None:
         """A line of the log; of a partner that is known, an event of its link too."""
         self.log_refusal(peer_of(server.session), refusal, reply)
-        if server.partner is None:
-            return
-        try:
+        if server.partner is not None:
             about = (server.partner.pk, "MailRefused", refusal, reply)
             await self._in_thread(note_refused, *about)
-        except (DatabaseError, psycopg.Error) as error:
-            logger.warning("a refused mail of %s is not counted: %s", server.partner, error)
 
     def log_refusal(
         self, client: str, refusal: Refusal, reply: str, error: Exception | None = None

@@ -9,7 +9,7 @@ from typing import IO
 
 from multidict import CIMultiDict
 
-from msh.protocol.reason import refusal_of
+from msh.api.framework.problems import problem_document
 
 from .senders import is_api, is_partner
 from .spool import Spool
@@ -94,10 +94,8 @@ def refusal(path: str, status: int, reason: str, *, wait: int | None = None) -> 
     if is_partner(path):
         answer = Answer.of_text(status, "", "")
     elif is_api(path):
-        title = HTTPStatus(status).phrase
-        about = {"title": title, "status": status, "code": refusal_of(status)}
-        document = {"type": "about:blank", **about, "detail": reason}
-        answer = Answer.of_text(status, json.dumps(document), "application/problem+json")
+        text = json.dumps(problem_document(status, reason))
+        answer = Answer.of_text(status, text, "application/problem+json")
     else:
         answer = Answer.of_text(status, f"{reason}\n", "text/plain; charset=utf-8")
     if not is_api(path):

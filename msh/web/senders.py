@@ -157,8 +157,6 @@ def note_refused(partner_id: int, refusal: Refusal, reason: str) -> None:
     thread."""
     try:
         refusals.note_refused(partner_id, "RequestRefused", refusal, reason)
-    except (DatabaseError, psycopg.Error) as error:
-        logger.warning("a refused request of partner %s is not counted: %s", partner_id, error)
     finally:
         connection.close_if_unusable_or_obsolete()
 

@@ -9,6 +9,7 @@ from msh.flows.sending.sending_loop import SendingLoop
 from msh.flows.sending.submit import submit
 from msh.models import History, OutboundLink, OutboundMessage, Signal
 from msh.protocol.kinds import Verdict
+from msh.protocol.reason import Refusal
 from msh.store.history import Actor
 from partners.models import Agreement, Partner
 from tests.flows import byhand
@@ -45,8 +46,8 @@ def test_signal_that_is_not_of_the_pair_is_403_and_recorded(
         for draft in signals(in_flight, **{field: "http://else.example/"}):
             assert peer.send(draft).status == 403
     assert states(in_flight) == ("waiting", "in_flight")
-    rows = History.objects.filter(event__endswith="NotOfThePair")
-    assert rows.count() <= 4, "one a minute and kind, whatever it refers to"
+    rows = History.objects.filter(event="RequestRefused", code=Refusal.AGREEMENT)
+    assert rows.count() <= 2, "one a minute, whatever it refers to"
     assert rows.aggregate(n=Sum("times"))["n"] == 6
 
 

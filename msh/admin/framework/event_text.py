@@ -126,8 +126,6 @@ _IN = {
     "RefusalsNotNoted": "Requests or mails were refused too often to list each",
     "RefusalsNotAnswered": "Refused too often: the partner was asked to come later",
     "SignalsNotNoted": "Signals that mean nothing came too often to list each",
-    "AcknowledgementNotOfThePair": "An Acknowledgement was refused: it is not of this pair",
-    "ErrorNotOfThePair": "An Error was refused: it is not of this pair",
     "PingReceived": "The partner sent a Ping",
     "StatusRequestReceived": "The partner asked for the status of a message",
     "Note": "Note",

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
 import psycopg
@@ -130,7 +131,7 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
     if isinstance(known, UnsupportedEncoding):
         headers["Accept-Encoding"] = ", ".join(known.taken)  # RFC 9110 15.5.16
     about = (getattr(known, "field", ""), getattr(known, "refusal", None))
-    document = _document(known.status_code, _text(known.detail), *about)
+    document = problem_document(known.status_code, _text(known.detail), *about)
     request = context["request"]
     request.accepted_renderer = ProblemRenderer()
     request.accepted_media_type = ProblemRenderer.media_type
@@ -141,8 +142,8 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
 
 @csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
-    text = f"{request.path} is not a path of this API: see /api/docs"
-    return JsonResponse(_document(404, text), status=404, content_type=ProblemRenderer.media_type)
+    found = problem_document(404, f"{request.path} is not a path of this API: see /api/docs")
+    return JsonResponse(found, status=404, content_type=ProblemRenderer.media_type)
 
 
 _Translation = Callable[[Any], exceptions.APIException]
@@ -191,12 +192,12 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
     return exceptions.APIException("Internal server error; see the log.")
 
 
-def _document(
+def problem_document(
     status: int, detail: str, field: str = "", refusal: Refusal | None = None
 ) -> dict[str, object]:
     document: dict[str, object] = {
         "type": "about:blank",
-        "title": TITLES[status],
+        "title": TITLES.get(status) or HTTPStatus(status).phrase,
         "status": status,
         "code": refusal or refusal_of(status),
         "detail": detail,

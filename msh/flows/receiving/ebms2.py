@@ -21,13 +21,12 @@ from msh.protocol.ebms.message import (
 )
 from msh.protocol.ebms.services import about_and_said
 from msh.protocol.ebms.vocabulary import FaultCode, Stage
-from msh.protocol.errors import RefusedTooOften
 from msh.protocol.reason import Refusal
 from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_at_once, find_agreement
 from msh.store.receiving.ebms2_services import answer_question
-from msh.store.receiving.refusals import count_unanswered, note, note_refused, refuse_answer
+from msh.store.receiving.refusals import note, note_refused, refuse_answer
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
@@ -96,20 +95,12 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
 def receive(partner: Partner, incoming: Incoming) -> Answer:
     """Take a message or signal from `partner`; its answer is committed on return.
     Raises RefusedTooOften: nothing is stored then."""
-    return _receive_of(_Senders((partner,), authenticated=True), incoming)
+    return _receive(_Senders((partner,), authenticated=True), incoming)
 
 
 def receive_by_mail(partner: Partner, incoming: Incoming) -> Answer:
     """As `receive`."""
-    return _receive_of(_Senders((partner,), authenticated=True, by_mail=True), incoming)
-
-
-def _receive_of(senders: _Senders, incoming: Incoming) -> Answer:
-    try:
-        return _receive(senders, incoming)
-    except RefusedTooOften:
-        count_unanswered(senders.partners[0].pk)
-        raise
+    return _receive(_Senders((partner,), authenticated=True, by_mail=True), incoming)
 
 
 def receive_from_network(partners: Sequence[Partner], incoming: Incoming) -> Answer:

@@ -13,7 +13,7 @@ from msh.flows.sending import promised
 from msh.flows.wake_up import WakeUp, wake_up, wake_up_for
 from msh.models import OutboundState
 from msh.protocol.effects import QueueError
-from msh.protocol.errors import Refused, RefusedTooOften, Unreadable
+from msh.protocol.errors import Refused, Unreadable
 from msh.protocol.events import (
     AckOfOtherReceived,
     AckOfUnknownReceived,
@@ -34,7 +34,7 @@ from msh.store import capacity
 from msh.store.receiving.accept import Accepted
 from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.messages import queue_error, receive_message
-from msh.store.receiving.refusals import count_unanswered, count_unrecorded, may_record, note
+from msh.store.receiving.refusals import count_unrecorded, may_record, note
 from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
@@ -88,22 +88,13 @@ def receive(partner: Partner, incoming: Incoming) -> Answer:
     is stored then.
     """
     try:
-        return _receive(partner, incoming)
-    except RefusedTooOften:
-        count_unanswered(partner.pk)
-        raise
-
-
-def _receive(partner: Partner, incoming: Incoming) -> Answer:
-    try:
         message = incoming.read(wire.parse_readable)
     except Refused as refused:
         return _refuse(partner, refused)
     if message.damage:
         return _take_damaged(partner, message, message.damage)
     header = message.header
-    noted = _note_signal_of_others(partner, header)
-    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri, noted=noted)
+    _require_pair(partner, header.route.sender_uri, header.route.receiver_uri)
     _trace(partner, header)
     match header.message_type:
         case MessageType.NORMAL:
@@ -139,27 +130,14 @@ def _trace(partner: Partner, header: Header) -> None:
             trace_hook.recorder.note_message(partner.pk, header.message_id, kind.value, about)
 
 
-def _note_signal_of_others(partner: Partner, header: Header) -> bool:
-    """Whether the signal is of another pair. It is recorded once a minute, whatever it refers to.
-    It is refused: the partner's operators see the status, ours the history of the link (D55)."""
-    of_the_pair = partner.is_pair(header.route.sender_uri, header.route.receiver_uri)
-    of_others = header.message_type.is_signal and not of_the_pair
-    if of_others:
-        name = f"{header.message_type}NotOfThePair"
-        detail = "its SenderURI or ReceiverURI does not match: 403"
-        note(partner.pk, "", name, detail, code=Refusal.AGREEMENT)
-    return of_others
-
-
-def _require_pair(
-    partner: Partner, sender_uri: str, receiver_uri: str, *, noted: bool = False
-) -> None:
+def _require_pair(partner: Partner, sender_uri: str, receiver_uri: str) -> None:
+    """A signal of another pair is refused too: the partner's operators see the status, ours the
+    history of the link, which has it once a minute, whatever it refers to (D55)."""
     if not partner.is_pair(sender_uri, receiver_uri):
         raise Unreadable(
             f"SenderURI {sender_uri} and ReceiverURI {receiver_uri} do not match the agreement"
             f" with partner {partner.name}",
             Refusal.AGREEMENT,
-            noted=noted,
         )
 
 

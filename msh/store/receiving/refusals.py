@@ -1,8 +1,12 @@
 """Refusals and signals that move nothing: each has rows of its own, and a partner can make as many
 as it likes. Beyond what is allowed they are counted in one row of the history a minute."""
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
+
+import psycopg
+from django.db import Error as DatabaseError
 
 from msh.allowance import refusals
 from msh.protocol.errors import RefusedTooOften
@@ -14,6 +18,8 @@ from msh.store.clock import read_clock
 from msh.store.engine import Call, Statement, run
 from msh.store.history import LINK, MESSAGE, HistoryRow
 from msh.store.sending.message_sql import FIND_SENT
+
+logger = logging.getLogger(__name__)
 
 REASON_LIMIT = 500  # characters
 
@@ -56,7 +62,8 @@ def may_record(partner_id: int) -> bool:
 
 
 def count_unanswered(partner_id: int) -> None:
-    run(_count(partner_id, "RefusalsNotAnswered", "too many are refused: 429 instead of an Error"))
+    text = "too many are refused: 429 instead of an Error"
+    _run_if_possible(_count(partner_id, "RefusalsNotAnswered", text))
 
 
 def count_unrecorded(partner_id: int) -> None:
@@ -69,13 +76,21 @@ def _unrecorded(partner_id: int) -> Call[None]:
 
 def note_refused(partner_id: int, event: str, refusal: Refusal, reason: str) -> None:
     """A request or mail of this partner was refused before it was a message: an event of the link,
-    one row a minute for each reason."""
+    one row a minute for each reason. It stays refused if the database takes nothing."""
     if may_record(partner_id):
-        detail = reason[:REASON_LIMIT]
-        row = HistoryRow(partner_id, "in", event, code=refusal, detail=detail, subject=LINK)
-        run(history.insert_or_count(row))
+        about = (partner_id, "in", event)
+        row = HistoryRow(*about, code=refusal, detail=reason[:REASON_LIMIT], subject=LINK)
+        _run_if_possible(history.insert_or_count(row))
     else:
-        run(_count(partner_id, "RefusalsNotNoted", "too many requests are refused"))
+        text = "too many requests are refused"
+        _run_if_possible(_count(partner_id, "RefusalsNotNoted", text))
+
+
+def _run_if_possible(call: Call[None]) -> None:
+    try:
+        run(call)
+    except (DatabaseError, psycopg.Error) as error:
+        logger.warning("the refusal of a request is not counted: %s", error)
 
 
 def noted(

@@ -14,7 +14,7 @@ from msh.models import History, InboundMessage
 from msh.protocol.reason import Refusal
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send
-from tests.peer import Peer, acknowledgement, normal
+from tests.peer import Peer, normal
 from tests.peer.ebms2 import message
 from tests.peer.sending import Request, Response
 
@@ -107,9 +107,6 @@ def test_the_draft_counts_them_too(peer: Peer, partner: Partner) -> None:
     answer = peer.send(normal(sequence_number=1, sender_uri="http://else.example/"))
     assert answer.status == 403
     assert events()[1:] == [("acme", Refusal.AGREEMENT, f"403: {answer.error}", 1)]
-    assert peer.send(acknowledgement("x", sender_uri="http://else.example/")).status == 403
-    ((_, code, *_),) = events("AcknowledgementNotOfThePair")
-    assert code == Refusal.AGREEMENT
 
 
 def test_the_console_shows_them_with_the_link(

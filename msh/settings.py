@@ -26,65 +26,72 @@ MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
 MSH_DISK_PATH = env.str("MSH_DISK_PATH", default="")
-"""A folder on the disk that must not fill up, such as the database's. Empty: none is watched."""
+"""A folder on the disk that must not fill up, such as the database's. If empty, no disk is watched.
+"""
 MSH_DISK_WATERMARK = env.int("MSH_DISK_WATERMARK", default=256 * 1024 * 1024)
-"""Bytes that must stay free there: below, partners' new messages are not taken for a while."""
+"""Bytes that must stay free there: with fewer, new messages of partners are postponed."""
 MSH_STORE_LIMIT = env.int("MSH_STORE_LIMIT", default=0)  # bytes of the database; 0: no limit
 MSH_STUCK_AFTER = env.int("MSH_STUCK_AFTER", default=3600)
 """Seconds that a message may wait, its link not being suspended, before an operator is called."""
 MSH_CALLABLES = env.list("MSH_CALLABLES", default=[])
-"""Prefixes of the dotted paths of functions that may be named. Empty: any but Python's own."""
+"""Prefixes of the dotted paths of functions that settings may name. If empty, they may name any
+function but Python's own."""
 MSH_CONSUMER = env.str("MSH_CONSUMER", default="")
 """Dotted path of the callable for messages that no other consumer takes: `manage.py prepare` keeps
-the consumer "default" in step with it. Empty: as the console says."""
+the consumer "default" in step with it. If empty, the console decides."""
 MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
-"""Gets the outcome of each message: a dotted path, or an http(s) address. Empty: nobody."""
+"""The function, by its dotted path, or the http(s) address that is told the outcome of each
+message. If empty, nobody is told."""
 MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
-"""The Authorization header of what goes to that address."""
+"""The Authorization header of requests to that address."""
 MSH_OPERATORS_EMAIL = env.list("MSH_OPERATORS_EMAIL", default=[])
-"""Who is called when an incident opens or a message is late, through EMAIL_URL. Empty: nobody."""
+"""E-mail addresses of operators, who are called through EMAIL_URL when an incident opens or a
+message is late. If empty, nobody is called."""
 MSH_OPERATORS_WEBHOOK = env.str("MSH_OPERATORS_WEBHOOK", default="")
-"""An address to which the same is POSTed as JSON."""
+"""The address to which the same calls are POSTed as JSON."""
 MSH_OPERATORS_WEBHOOK_AUTHORIZATION = env.str("MSH_OPERATORS_WEBHOOK_AUTHORIZATION", default="")
 MSH_CONSOLE_URL = env.str("MSH_CONSOLE_URL", default=urljoin(MSH_URI, "/admin/"))
-"""Where the links in those calls lead: the console as operators reach it."""
+"""The address of the console as operators reach it, for the links in those calls."""
 MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
-"""Days that a message is kept after its end: its id as long as that (D39)."""
+"""Days that a message and its id are kept after its end (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
-"""Days that its payloads are kept after its end."""
+"""Days that the payloads of a message are kept after its end."""
 MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
-"""Days that changes of settings, saved pages and log-ins of the console are kept, 366 at least."""
+"""Days that changes of settings, saved pages and log-ins of the console are kept; at least 366."""
 MSH_SESSION_IDLE = env.int("MSH_SESSION_IDLE", default=8 * 3600)
 """Seconds without an act of its user after which a session of the console ends."""
 MSH_TIME_ZONE = env.str("MSH_TIME_ZONE", default="UTC")
-"""Of the console, for users who have chosen none, such as Europe/Madrid."""
+"""The time zone of the console, such as Europe/Madrid, for users who have chosen none."""
 MSH_SECOND_PERSON = env.list("MSH_SECOND_PERSON", default=[])
-"""What a second person must confirm: VERB, or VERB:ROLE|ROLE (`msh.protocol.four_eyes`)."""
+"""The actions that a second person must confirm, each as VERB or VERB:ROLE|ROLE
+(`msh.protocol.four_eyes`)."""
 MSH_SECOND_PERSON_WITHIN = env.int("MSH_SECOND_PERSON_WITHIN", default=3600)  # seconds
 MSH_ACT_ALONE = env.bool("MSH_ACT_ALONE", default=False)
-"""Whoever may, goes ahead without the second person, and that is called out."""
+"""Whether a user who has the permission may go ahead without the second person. Operators are told
+of it."""
 MSH_READ_TIMEOUT = env.float("MSH_READ_TIMEOUT", default=15.0)
-"""Seconds of a statement that a page of the console or a GET of the API waits for; 0: no limit."""
+"""Seconds that one statement of a page of the console or of a GET of the API may take; 0: no
+limit."""
 MSH_API_RATE = env.str("MSH_API_RATE", default="200/second")
-"""Requests of one API token that each web process takes, per second, minute, hour or day. Empty:
-any number."""
+"""Requests of one API token that each web process takes, per second, minute, hour or day. If empty,
+there is no limit."""
 MSH_METRICS_TOKEN = env.str("MSH_METRICS_TOKEN", default="")
-"""What Prometheus sends as its bearer token to read /metrics."""
+"""The bearer token with which Prometheus may read /metrics."""
 MSH_METRICS_NETWORKS = " ".join(env.list("MSH_METRICS_NETWORKS", default=[]))
-"""Networks from which /metrics may be read without it."""
+"""Networks from which /metrics may be read without the token."""
 MSH_METRICS_PARTNERS = env.list("MSH_METRICS_PARTNERS", default=[])
-"""Names of at most 20 partners that /metrics tells apart."""
+"""Names of the partners, at most 20, that have metrics of their own."""
 
 # --- the web server: each number is of one web process --------------------------------------------
 MSH_WEB_CONNECTIONS = env.int("MSH_WEB_CONNECTIONS", default=2000)
 MSH_WEB_MEMORY = env.int("MSH_WEB_MEMORY", default=64 * 1024 * 1024)
-"""Bytes of bodies and answers that are kept in memory; what is more goes to temporary files."""
+"""Bytes of bodies and answers that are kept in memory; further ones go to temporary files."""
 MSH_UPLOADS = env.int("MSH_UPLOADS", default=512)
-"""Bodies that may be under way; half of them may be of senders that have not shown who they are."""
+"""Bodies that may be under way; at most half of them of senders that are not known."""
 MSH_UPLOADS_KNOWN = env.int("MSH_UPLOADS_KNOWN", default=16)
-"""Of one partner, API token or user."""
+"""Bodies of one partner, API token or user that may be under way."""
 MSH_UPLOADS_UNKNOWN = env.int("MSH_UPLOADS_UNKNOWN", default=8)
-"""Of one address whose sender is not known."""
+"""Bodies of one address, whose sender is not known, that may be under way."""
 MSH_BODY_GRACE = env.float("MSH_BODY_GRACE", default=20.0)
 """Seconds after which a body, and an answer, must have moved on at MSH_BODY_RATE."""
 MSH_BODY_RATE = env.int("MSH_BODY_RATE", default=8 * 1024)  # bytes a second

@@ -74,7 +74,7 @@ class Server(SMTP, _Reading):
         self._closes: asyncio.Task[None] | None = None
         self.partner: Partner | None = None
         self.is_noted = False
-        """Whether the refusal that is given next was written down already."""
+        """Whether the reply that is given next was written down already, if it refuses."""
         self.refusal: Refusal | None = None
         """Why it is given, if the status of the reply does not say it."""
         self._deadline: asyncio.TimerHandle | None = None
@@ -166,6 +166,7 @@ class Server(SMTP, _Reading):
             await self._note(status)
         else:
             self._extend()
+        self.is_noted, self.refusal = False, None
         with suppress(ConnectionError):  # it has gone; connection_lost cleans up
             await super().push(status)
 
@@ -175,11 +176,9 @@ class Server(SMTP, _Reading):
         return self.event_handler.reply_to(error, peer_of(self.session))
 
     async def _note(self, status: str) -> None:
-        noted, self.is_noted = self.is_noted, False
-        refusal, self.refusal = self.refusal, None
-        if not noted:
-            known = refusal or _REFUSALS.get(status[:3], Refusal.REQUEST)
-            await self.event_handler.note_refusal(self, known, status)
+        if not self.is_noted:
+            refusal = self.refusal or _REFUSALS.get(status[:3], Refusal.REQUEST)
+            await self.event_handler.note_refusal(self, refusal, status)
 
     async def challenge_auth(self, *args: Any, **options: Any) -> Any:
         try:

@@ -220,6 +220,12 @@ def test_what_a_partner_is_refused_by_any_command_is_an_event_of_its_link(
     assert (codes()[-1], vars(caplog.records[-1])["code"]) == (why, why)
 
 
+def test_what_is_refused_after_a_mail_was_taken_is_an_event_too(client: Client) -> None:
+    assert client.send(message(1))[0] == 250
+    assert client.smtp.docmd("WHAT")[0] == 500
+    assert codes() == [Refusal.REQUEST]
+
+
 def test_what_a_stranger_is_refused_is_logged_and_limited_in_rate(
     stranger: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,8 @@ written is never written a second time: a copy earlier than the wait would break
 """
 
 import asyncio
+import html
+import re
 import select
 import socket
 import time
@@ -333,8 +335,25 @@ def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
         text, _ = decoded(start, encoding_of(response), WORDS_READ)
     except UnreadableCoding:
         return ""
-    words = shortened(plain(text.decode(errors="replace")), WORDS_LIMIT)
+    shown = text.decode(errors="replace")
+    if kind in ("text/html", "application/xhtml+xml"):
+        shown = text_of_page(shown)
+    words = shortened(plain(shown), WORDS_LIMIT)
     return "" if words == response.reason else words  # many servers say both times the same
+
+
+# A page may end anywhere: only its beginning is read.
+_UNSHOWN = re.compile(r"<(head|script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_TAG = re.compile(r"</?[a-z!?][^>]*(?:>|\Z)", re.IGNORECASE)
+_TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
+
+
+def text_of_page(page: str) -> str:
+    """Return what a reader of an HTML page sees, without tags; its title, if that is nothing."""
+    text = html.unescape(_TAG.sub(" ", _UNSHOWN.sub(" ", _COMMENT.sub(" ", page)))).strip()
+    title = _TITLE.search(page)
+    return text or (html.unescape(title[1]) if title else "")
 
 
 def encoding_of(response: aiohttp.ClientResponse) -> str:

@@ -61,6 +61,33 @@ def test_response_body_is_ignored_and_connection_kept(transmit: Transmit, peer: 
     assert peer.connections == 1
 
 
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        (
+            "<head><style>h1 {}</style></head><h1>Down</h1><!-- 7 --><p>To&nbsp;6 &lt;CET&gt;.</p>",
+            "Down To 6 <CET>.",
+        ),
+        ("<!DOCTYPE html><title>Down &amp; out</title><script>go(1 < 2)", "Down & out"),
+        ("<head><title>Closed</title>" + "<style>" + "x" * 9_000, "Closed"),
+        ("<p>a < b and <b", "a < b and"),
+    ],
+)
+def test_a_page_of_an_error_is_told_without_its_tags(
+    transmit: Transmit, peer: Peer, page: str, words: str
+) -> None:
+    """F24 of the review of the console."""
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    peer.script(status(503, body=page.encode(), headers=headers))
+    assert result_of(transmit()).detail == f"503 Service Unavailable: {words}"
+
+
+def test_what_is_no_page_is_told_as_it_is(transmit: Transmit, peer: Peer) -> None:
+    headers = {"Content-Type": "text/plain"}
+    peer.script(status(503, body=b"no <b>thanks</b>", headers=headers))
+    assert result_of(transmit()).detail == "503 Service Unavailable: no <b>thanks</b>"
+
+
 @pytest.mark.requirement("EB-157")
 @pytest.mark.parametrize(
     ("size", "handed_back"), [(0, False), (100, True), (101, False), (ANSWER_LIMIT + 1, False)]

@@ -43,6 +43,10 @@ class Target:
         return text
 
 
+class MailFailed(OSError):
+    """Our mail host did not take a mail. The text names it, and says why."""
+
+
 class NoAddress(Exception):
     """Nobody with the role of a recipient has a mail address."""
 
@@ -86,6 +90,11 @@ def send(target: Target, calls: Sequence[Call], *, digest: bool = False) -> str:
         raise WebhookFailed(target.without_secrets(str(failure))) from None
 
 
+def words_of(error: Exception) -> str:
+    """Return why a call could not be made, in one line for operators."""
+    return str(error) if isinstance(error, MailFailed) else f"{type(error).__name__}: {error}"
+
+
 def send_test_call(recipient: AlertRecipient) -> str:
     """Send a test call, and return what the channel answered. PagerDuty gets its end too, so that
     nothing stays open there. Raises NotPossible with what went wrong."""
@@ -96,7 +105,7 @@ def send_test_call(recipient: AlertRecipient) -> str:
         if target.channel == Channel.PAGERDUTY:
             answer += f"; resolved: {send(target, [replace(call, is_end=True)])}"
     except (OSError, WebhookFailed, SecretUnreadableError, NoAddress) as error:
-        raise NotPossible(f"{type(error).__name__}: {error}") from None
+        raise NotPossible(words_of(error)) from None
     return answer
 
 
@@ -109,8 +118,13 @@ def _mail(target: Target, calls: Sequence[Call], *, digest: bool) -> str:
         headers={"Message-ID": _message_id(calls)},
         connection=get_connection(),
     )
-    mail.send()
     where = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+    try:
+        mail.send()
+    except OSError as error:
+        # That of an answer of the mail host is bytes, beside its code.
+        words = error.strerror if isinstance(error.strerror, str) else str(error)
+        raise MailFailed(f"The mail host {where}: {words}") from error
     return f"the mail host {where} accepted it for {', '.join(target.addresses)}"
 
 

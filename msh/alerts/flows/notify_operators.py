@@ -34,7 +34,7 @@ from partners.secrecy import SecretUnreadableError
 
 from .announce import held_again, make_notices
 from .call import Call, call_of
-from .channels import NoAddress, Target, send, target_of, targets_of_settings
+from .channels import NoAddress, Target, send, target_of, targets_of_settings, words_of
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ def _record(notices: Sequence[OperatorNotice], error: Exception | None) -> int:
 
 
 def _not_sent(notices: Sequence[OperatorNotice], error: Exception) -> None:
-    why = f"{type(error).__name__}: {error}"
+    why = words_of(error)
     whom = notices[0].to or notices[0].channel
     logger.warning("%d notices did not reach %s: %s", len(notices), whom, why)
     _put_off(notices, one_line(why))

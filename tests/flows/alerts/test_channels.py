@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 from pytest_django import Settings
 
+from demo.stage import free_port
 from msh.alerts.flows import bodies as made
 from msh.alerts.flows import notify_operators as job
 from msh.alerts.flows.call import Call, call_for_test
@@ -146,6 +147,20 @@ def test_mail_goes_to_addresses_and_to_a_role(mailbox: Mailbox) -> None:
     assert f"problem: {REFUSED}" in body
     assert "severity: critical" in body
     assert "what to do: " in body
+
+
+def test_mail_host_that_cannot_be_reached_is_named(mailbox: Mailbox, settings: Settings) -> None:
+    """F24 of the review of the console: the operator saw `ConnectionRefusedError: [Errno 111]`."""
+    settings.EMAIL_PORT = free_port(0)
+    to = recipient("ops", Channel.EMAIL, addresses="a@ops.example")
+    suspended_world()
+
+    assert notify_operators() == 0
+
+    said = f"The mail host 127.0.0.1:{settings.EMAIL_PORT}: Connection refused"
+    assert OperatorNotice.objects.get().error == said
+    with pytest.raises(NotPossible, match=said):
+        send_test_call(to)
 
 
 def test_role_without_a_mail_address_is_an_error_that_is_shown(mailbox: Mailbox) -> None:

@@ -79,6 +79,18 @@ _TIMES = """
     SELECT id, bucket, acknowledged / 2
     FROM msh_statistics CROSS JOIN (VALUES (30), (60)) AS of (bucket)
 """
+_MINUTES = """
+    INSERT INTO msh_statistics (unit, begins, partner_id, agreement_id, consumer_id, acknowledged,
+                                received, delivered, waiting)
+    SELECT 'minute', date_trunc('minute', now()) - number * interval '1 minute', partner_id,
+           agreement_id, consumer_id, 20, 20, 20, waiting
+    FROM (SELECT partner_id, id AS agreement_id, NULL::bigint AS consumer_id, NULL::int AS waiting
+          FROM partners_agreement
+          UNION ALL SELECT partner_id, NULL, NULL, 7 FROM msh_outboundlink
+          UNION ALL SELECT NULL, NULL, id, 7 FROM msh_consumer
+          UNION ALL SELECT NULL, NULL, NULL, 7000) counted
+    CROSS JOIN generate_series(0, 119) number
+"""
 _SUSPENSIONS = """
     INSERT INTO msh_suspension (partner_id, began_at, ended_at)
     SELECT partner_id, now() - number * interval '1 day',
@@ -100,6 +112,7 @@ FILLING: Mapping[str, str] = {
     "business keys, outbound": _KEYS.format(direction="outbound"),
     "statistics": _COUNTED,
     "times to acknowledge": _TIMES,
+    "minutes": _MINUTES,
     "suspensions": _SUSPENSIONS,
     "progress of statistics": _PROGRESS,
 }

@@ -52,6 +52,7 @@ def _first() -> dict[str, str]:
     in_order = InboundConversation.objects.earliest("pk")
     return {
         "dashboard": reverse("admin:index"),
+        "wall": reverse("wall"),
         "link list": _list("outboundlink"),
         "link list, suspended": _list("outboundlink", "?state__exact=suspended"),
         "link page, suspended": _page("outboundlink", suspended.pk),
@@ -103,6 +104,7 @@ def _rest() -> dict[str, str]:
         "statistics, 90 days": reverse("statistics") + "?period=90d",
         "statistics, partner": reverse("statistics")
         + f"?period=30d&partner={suspended.partner_id}",
+        "consumer": _page("consumer", waiting.consumer_id),
         "deliveries": _list("delivery"),
         "deliveries, in doubt": _list("delivery", "?state__exact=in_doubt"),
         "delivery": _page("delivery", waiting.pk),

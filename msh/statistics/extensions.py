@@ -7,10 +7,11 @@ from msh.flows.operations import sweeps
 from msh.flows.operations.prune import messages_needed
 from msh.store.clock import read_clock
 
-from .store.collect import collect, counted_up_to, is_counting
+from .store.collect import collect, counted_up_to, is_counting, look
 
 FOR_EVER = timedelta(days=365_000)
 
+sweeps.for_counts.register(look)
 sweeps.for_counts.register(collect)
 
 

@@ -1,6 +1,6 @@
-"""Counts for each partner and agreement by hour, day and week, and for the whole MSH by the minute:
-counted once from the history and the attempts, so that no page counts millions.
-`msh.statistics.store` alone writes it."""
+"""Counts for each partner and agreement by hour, day and week; for the whole MSH, each partner and
+each consumer by the minute: counted once from the history and the attempts, so that no page counts
+millions. `msh.statistics.store` alone writes it."""
 
 from django.db import models
 from django.db.models import Q
@@ -10,7 +10,7 @@ class Unit(models.TextChoices):
     """How long the time is that a row counts."""
 
     MINUTE = "minute"
-    """Counts of the whole MSH only, for the charts of the dashboard and /metrics."""
+    """For the charts of the last hours, and of the whole MSH for /metrics."""
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
@@ -18,11 +18,13 @@ class Unit(models.TextChoices):
 
 
 class Statistics(models.Model):
-    """One hour, day or week of one agreement, in the time zone of the settings, from its beginning;
-    without partner and agreement: of the whole MSH, its minutes too.
+    """A minute, an hour, a day or a week of one agreement, in the time zone of the settings, from
+    its beginning; without partner, agreement and consumer: of the whole MSH. Of a consumer there
+    are minutes only, without partner and agreement.
 
     `sent`: BestEffort, which nobody acknowledges. `failed`: messages that we gave up or cancelled.
     `rejected`: messages that an application refused. `delivery_failures`: attempts at a consumer.
+    `delivered`: of a consumer only.
     """
 
     unit = models.CharField(max_length=6, choices=Unit)
@@ -47,20 +49,34 @@ class Statistics(models.Model):
         db_constraint=False,
     )
     """None if the message was not stored. The agreement may have been deleted since."""
-    submitted = models.BigIntegerField(default=0)
-    acknowledged = models.BigIntegerField(default=0)
-    sent = models.BigIntegerField(default=0)
-    received = models.BigIntegerField(default=0)
-    bytes_out = models.BigIntegerField(default=0)
+    consumer = models.ForeignKey(
+        "Consumer",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+    )
+    submitted = models.BigIntegerField(default=0, db_default=0)
+    acknowledged = models.BigIntegerField(default=0, db_default=0)
+    sent = models.BigIntegerField(default=0, db_default=0)
+    received = models.BigIntegerField(default=0, db_default=0)
+    bytes_out = models.BigIntegerField(default=0, db_default=0)
     """Payloads as they were submitted, of what was acknowledged or sent."""
-    bytes_in = models.BigIntegerField(default=0)
+    bytes_in = models.BigIntegerField(default=0, db_default=0)
     """Payloads as the application gets them, of what was received."""
-    retries = models.BigIntegerField(default=0)
-    duplicates = models.BigIntegerField(default=0)
-    failed = models.BigIntegerField(default=0)
-    rejected = models.BigIntegerField(default=0)
-    delivery_failures = models.BigIntegerField(default=0)
-    in_doubt = models.BigIntegerField(default=0)
+    retries = models.BigIntegerField(default=0, db_default=0)
+    duplicates = models.BigIntegerField(default=0, db_default=0)
+    failed = models.BigIntegerField(default=0, db_default=0)
+    delivered = models.BigIntegerField(default=0, db_default=0)
+    rejected = models.BigIntegerField(default=0, db_default=0)
+    delivery_failures = models.BigIntegerField(default=0, db_default=0)
+    in_doubt = models.BigIntegerField(default=0, db_default=0)
+    waiting = models.BigIntegerField(null=True, blank=True)
+    """Not counted but looked at in this minute, of the whole MSH, of a partner without agreement,
+    and of a consumer: how many messages were queued to partners, or how many deliveries were open.
+    No row: none, if the whole MSH has one of the minute; else nobody looked."""
     last_acknowledged_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -70,14 +86,15 @@ class Statistics(models.Model):
         indexes = [models.Index(fields=["unit", "begins"], name="statistics_of_time")]
         constraints = [
             models.UniqueConstraint(
-                fields=["partner", "agreement", "unit", "begins"],
+                fields=["partner", "agreement", "consumer", "unit", "begins"],
                 nulls_distinct=False,
                 name="statistics_once",
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.partner or 'all partners'}, {self.unit} of {self.begins:%Y-%m-%d %H:%M}"
+        of = self.partner or self.consumer or "all partners"
+        return f"{of}, {self.unit} of {self.begins:%Y-%m-%d %H:%M}"
 
 
 class AcknowledgementTime(models.Model):
@@ -135,11 +152,11 @@ class StatisticsProgress(models.Model):
     not change any more when all transactions before `fence` have ended.
     """
 
-    history_id = models.BigIntegerField(default=0)
-    attempt_id = models.BigIntegerField(default=0)
+    history_id = models.BigIntegerField(default=0, db_default=0)
+    attempt_id = models.BigIntegerField(default=0, db_default=0)
     up_to = models.DateTimeField(null=True)
-    next_history_id = models.BigIntegerField(default=0)
-    next_attempt_id = models.BigIntegerField(default=0)
+    next_history_id = models.BigIntegerField(default=0, db_default=0)
+    next_attempt_id = models.BigIntegerField(default=0, db_default=0)
     next_at = models.DateTimeField(null=True)
     fence = models.BigIntegerField(null=True)
 

@@ -165,17 +165,20 @@ def _keys(at: datetime, partner_id: int, agreement_id: int) -> Iterator[Key]:
     for unit, begins in (("hour", hour), ("day", day), ("week", monday)):
         yield (unit, begins.astimezone(UTC), partner_id, agreement_id)
         yield (unit, begins.astimezone(UTC), None, None)
-    yield ("minute", at.replace(second=0, microsecond=0), None, None)
+    minute = at.replace(second=0, microsecond=0)
+    yield ("minute", minute, partner_id, agreement_id)
+    yield ("minute", minute, None, None)
 
 
 def counted() -> dict[Key, Counter[str]]:
-    """What the product has counted."""
-    return {
+    """What the product has counted, but for consumers."""
+    found = {
         (row.unit, row.begins, row.partner_id, row.agreement_id): Counter(
             {name: getattr(row, name) for name in COUNTED if getattr(row, name)}
         )
-        for row in Statistics.objects.all()
+        for row in Statistics.objects.filter(consumer=None)
     }
+    return {key: counts for key, counts in found.items() if counts}
 
 
 def times(unit: Unit = Unit.DAY) -> dict[tuple[int | None, int], int]:

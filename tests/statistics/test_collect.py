@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from msh.models import History, OutboundMessage
+from msh.models import Consumer, Delivery, History, InboundMessage, OutboundMessage
 from msh.statistics.models import Statistics, StatisticsProgress, Suspension, Unit
 from msh.statistics.store import collect as collecting
 from msh.statistics.store import collect_sql, histogram
@@ -34,8 +34,8 @@ from .happenings import (
 __all__ = ["cast"]
 pytestmark = pytest.mark.django_db
 
-ROWS = 7
-"""That count one event: its hour, day and week, of its agreement and of all; and its minute."""
+ROWS = 8
+"""That count one event: its minute, hour, day and week, of its agreement and of all."""
 HOUR, DAY, SECOND = timedelta(hours=1), timedelta(days=1), timedelta(seconds=1)
 YEARS = timedelta(days=36_500)
 ACKNOWLEDGED = {"direction": "out", "event": "AckReceived", "to_state": "acknowledged"}
@@ -48,6 +48,7 @@ RESUMED = {"subject": "link", "direction": "out", "from_state": "suspended"}
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever day it is: these tests have a date of their own."""
     monkeypatch.setattr(collecting, "KEPT", dict.fromkeys(Unit, YEARS))
+    monkeypatch.setattr(collecting, "KEPT_OF_EACH", YEARS)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -188,6 +189,39 @@ def test_what_is_older_than_it_is_kept_goes(cast: Cast, monkeypatch: pytest.Monk
     collect_all()
     assert set(Statistics.objects.values_list("unit", flat=True)) == {"day", "week"}
     assert times()
+
+
+def test_minutes_of_a_partner_go_before_those_of_the_msh(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand partners have a thousand rows a minute."""
+    message_id = cast.message(cast.agreements[0], out=True, size=1)
+    cast.happened(cast.agreements[0], NOON, message_id=message_id, **ACKNOWLEDGED)
+    monkeypatch.setattr(collecting, "KEPT_OF_EACH", HOUR)
+    collect_all()
+    minutes = Statistics.objects.filter(unit=Unit.MINUTE)
+    assert [row.partner for row in minutes] == [None]
+    assert Statistics.objects.filter(unit=Unit.HOUR).count() == 2
+
+
+def test_deliveries_are_counted_by_their_consumer(cast: Cast) -> None:
+    """By the minute, and beside the partner's counts, which have no deliveries."""
+    agreement, shop = cast.agreements[0], Consumer.objects.create(name="shop", kind="pull")
+    delivered = {"event": "MessageDelivered", "from_state": "accepted", "to_state": "delivered"}
+    failed = {"event": "AttemptFailed", "from_state": "processing", "to_state": "blocked"}
+    for what in (delivered, delivered, failed):
+        message_id = cast.message(agreement, out=False, size=1)
+        message = InboundMessage.objects.get(message_id=message_id)
+        Delivery.objects.create(
+            consumer=shop, message=message, state="completed", attempt=1, started_at=NOON
+        )
+        cast.happened(agreement, NOON, direction="in", message_id=message_id, **what)
+    collect_all()
+    (row,) = Statistics.objects.exclude(consumer=None)
+    assert (row.consumer, row.unit, row.partner) == (shop, Unit.MINUTE, None)
+    assert (row.delivered, row.delivery_failures) == (2, 1)
+    of_others = Statistics.objects.filter(consumer=None).values_list("delivered", flat=True)
+    assert set(of_others) == {0}
 
 
 def test_second_worker_leaves_it_to_the_first(cast: Cast) -> None:

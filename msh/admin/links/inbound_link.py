@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce, Least
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import curves, markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
@@ -130,6 +130,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
             "pending": _pending(link).count(),
             "delivery_detail": markup.verbatim(delivery.detail) if delivery else "",
             "counters": counters(link.partner_id),
+            "charts": curves.charts(curves.About(partners=(link.partner_id,), waiting=False)),
             "live": blocking is not None,
         }
 

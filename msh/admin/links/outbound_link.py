@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import curves, markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.bulk import BulkPage
 from msh.admin.framework.filters import DateTimeFilter, GivenFilter
@@ -206,6 +206,7 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
             "address": self.where(link),
             "growth": growth(link.partner_id, row.queued, moves=_moves(link)),
             "live": bool(row.queued) or link.state != LaneState.IDLE,
+            "charts": curves.charts(curves.About(partners=(link.partner_id,))),
         }
         if advice and advice.ask and advice.asked:  # said once: with the advice
             shown["withheld"] = self.withheld(request, link, but_for=advice.asked)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from msh.admin.framework import markup
+from msh.admin.framework import curves, markup
 from msh.admin.framework.actions import Offer
 from msh.admin.framework.audited import settings_url
 from msh.admin.framework.headline import ALARM, Headline, Jump
@@ -72,6 +72,7 @@ def _page(request: HttpRequest, key: int) -> HttpResponse:
         "offers": _offers(request, outbound),
         "withheld": _withheld(request, outbound),
         "asked": asked_about(partner),
+        "charts": curves.charts(curves.About(partners=(partner.pk,))),
         "tables": [
             _links(partner, outbound, inbound),
             *(table for tables in tables_of_partner for table in tables(request, partner)),

@@ -6,11 +6,11 @@ from django import forms
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from msh.admin.framework import markup
+from msh.admin.framework import curves, markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Consumer, ConsumerKind, Delivery
@@ -48,6 +48,7 @@ _STATE = ("status", "waiting", "last_completed", "fetched")
 @admin.register(Consumer)
 class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
+    change_form_outer_before_template = "admin/msh/framework/charts.html"
     list_display = ("name", "status", "waiting", "last_completed", "takes", "destination")
     sortable_by = ("name",)
     readonly_fields = _STATE
@@ -66,6 +67,13 @@ class ConsumerAdmin(AuditedAdmin):
         given = super().get_fieldsets(request, obj)
         state = [(None, {"fields": _STATE})] if obj else []
         return [*state, *given]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
+    ) -> HttpResponse:
+        if consumer := context.get("original"):
+            context["charts"] = curves.charts(curves.About(consumers=(consumer.pk,)))
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Consumer]:
         """With how each is doing, by indexes that have what is open, or the newest first."""

@@ -1,5 +1,5 @@
 """Imported here is every module that shows something on a page of the console."""
 
-from . import dashboard, page
+from . import dashboard, last_hour, page
 
-__all__ = ["dashboard", "page"]
+__all__ = ["dashboard", "last_hour", "page"]

@@ -1,6 +1,6 @@
 """Charts as SVG: bars of counts, lines of times and of rates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -93,23 +93,39 @@ def lines(title: str, span: Span, measured: Measured) -> Chart:
 
 
 def rates(
-    title: str, counted: Mapping[str, Sequence[int]], minutes: int, ticks: Sequence[tuple[int, str]]
+    title: str,
+    counted: Mapping[str, Sequence[int | None]],
+    minutes: int,
+    ticks: Sequence[tuple[int, str]],
+    *,
+    summary: Callable[[Sequence[int | None]], str] | None = None,
 ) -> Chart:
     """Return lines of what happens in a minute. Each value counts a period of `minutes`, as many
-    for each series. `ticks`: (index of the value that begins there, text)."""
-    by_minute = [[count / minutes for count in counts] for counts in counted.values()]
-    top = max((rate for line in by_minute for rate in line), default=0)
-    top = max(top, 1)
+    for each series; where it is not known the line is interrupted. `ticks`: (index of the value
+    that begins there, text). `summary`: what is said of a series, by default its total."""
+    by_minute = [
+        [None if count is None else count / minutes for count in counts]
+        for counts in counted.values()
+    ]
+    most = max((rate for line in by_minute for rate in line if rate is not None), default=0)
+    top = whole_number(most)
     series = [
-        Series(name, place, lines=_lines(line, top), summary=_total(counts))
+        Series(name, place, lines=_lines(line, top), summary=(summary or _total)(counts))
         for place, ((name, counts), line) in enumerate(
             zip(counted.items(), by_minute, strict=True), 1
         )
     ]
     slot = WIDTH / max((len(line) for line in by_minute), default=1)
-    return Chart(
-        title, series, [(round(at * slot, 1), text) for at, text in ticks], f"{round(top, 1):,g}"
-    )
+    return Chart(title, series, [(round(at * slot, 1), text) for at, text in ticks], f"{top:,}")
+
+
+def whole_number(most: float) -> int:
+    """Return the upper end of an axis: the first of 1, 2, 5, 10, 20, 50 and so on that is not less
+    than `most`."""
+    size = 1
+    while most > 5 * size:
+        size *= 10
+    return next(step * size for step in (1, 2, 5) if most <= step * size)
 
 
 def of_time(span: Span, found: dict[datetime, Figures]) -> list[Figures]:
@@ -146,8 +162,8 @@ def _beside(point: str) -> str:
     return f"{float(x) + 3:.1f},{y}"
 
 
-def _total(counts: Sequence[int]) -> str:
-    return f"{sum(counts):,} total"
+def _total(counts: Sequence[int | None]) -> str:
+    return f"{sum(filter(None, counts)):,} total"
 
 
 def _at_most(values: Sequence[float | None]) -> str:

@@ -5,66 +5,62 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
-from django.utils import timezone
 
 from msh.admin.dashboard.page import parts
-from msh.statistics.models import Statistics, Unit
+from msh.statistics.store.read import Minutes, minutes
 
 from . import charts
-
-NAMES = ("acknowledged", "received", "retries", "duplicates")
+from .last_hour import clock, first_minute
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Until now. `slot` is one point of a line, and `every` the time between two ticks."""
+    """Until now, in minutes. `slot` is one point of a line, and `every` the time between two
+    ticks."""
 
     words: str
-    length: timedelta
-    slot: timedelta
-    every: timedelta
+    length: int
+    slot: int
+    every: int
 
 
-HOUR = Period("last hour", timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=10))
-DAY = Period("last 24 hours", timedelta(days=1), timedelta(minutes=10), timedelta(hours=4))
+HOUR = Period("last hour", 60, 1, 10)
+DAY = Period("last 24 hours", 24 * 60, 10, 4 * 60)
 
 
 @parts.register
 def charts_of_the_dashboard(request: HttpRequest, now: datetime) -> Mapping[str, object]:
     """Is it getting better? And what is usual?"""
-    shown = [*_charts(now, HOUR, _messages, _repeated), *_charts(now, DAY, _messages, _repeated)]
-    return {"charts": shown}
+    (day,) = minutes(first_minute(DAY.length), DAY.length, [((), ())])
+    return {
+        "charts": list(_charts(day, HOUR, _messages, _repeated)),
+        "charts_of_day": list(_charts(day, DAY, _messages, _repeated)),
+    }
 
 
-Counted = Mapping[str, Sequence[int]]
-
-
-def _messages(counts: Counted) -> tuple[str, Counted]:
+def _messages(counts: Minutes) -> tuple[str, Minutes]:
     return "Messages per minute", {"out": counts["acknowledged"], "in": counts["received"]}
 
 
-def _repeated(counts: Counted) -> tuple[str, Counted]:
+def _repeated(counts: Minutes) -> tuple[str, Minutes]:
     names = ("retries", "duplicates")
     return "Retries and duplicates per minute", {name: counts[name] for name in names}
 
 
 def _charts(
-    now: datetime, period: Period, *lines: Callable[[Counted], tuple[str, Counted]]
+    day: Minutes, period: Period, *lines: Callable[[Minutes], tuple[str, Minutes]]
 ) -> Iterator[charts.Chart]:
-    begin, slots = now - period.length, period.length // period.slot
-    counts = {name: [0] * slots for name in NAMES}
-    minutes = Statistics.objects.filter(unit=Unit.MINUTE, partner=None, begins__gte=begin)
-    for row in minutes.values_list("begins", *NAMES):
-        for name, count in zip(NAMES, row[1:], strict=True):
-            counts[name][min((row[0] - begin) // period.slot, slots - 1)] += count
+    begin = first_minute(period.length)
+    counts = {name: _slots(of_day[-period.length :], period.slot) for name, of_day in day.items()}
     ticks = [
-        (at * (period.every // period.slot), _clock(begin + at * period.every))
-        for at in range(period.length // period.every + 1)
+        (at // period.slot, clock(begin + timedelta(minutes=at)))
+        for at in range(0, period.length + 1, period.every)
     ]
     for title, counted in (of(counts) for of in lines):
-        minutes_of_slot = period.slot // timedelta(minutes=1)
-        yield charts.rates(f"{title}, {period.words}", counted, minutes_of_slot, ticks)
+        yield charts.rates(f"{title}, {period.words}", counted, period.slot, ticks)
 
 
-def _clock(at: datetime) -> str:
-    return timezone.localtime(at).strftime("%H:%M")
+def _slots(of_minutes: Sequence[int | None], slot: int) -> Sequence[int | None]:
+    """Return the sum of each so many minutes; None if none of them is counted yet."""
+    cut = [of_minutes[at : at + slot] for at in range(0, len(of_minutes), slot)]
+    return [None if set(one) == {None} else sum(filter(None, one)) for one in cut]

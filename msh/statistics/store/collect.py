@@ -36,6 +36,8 @@ KEPT = {
 }
 """The last day by the minute, the last week by the hour, and whole months for reports of a year
 ago."""
+KEPT_OF_EACH = timedelta(hours=2)
+"""The minutes of partners and consumers: for curves of the last hour."""
 
 
 def counted_up_to() -> datetime | None:
@@ -65,6 +67,11 @@ def collect(batches: int = BATCHES) -> bool:
             if not rows or not _step(rows[0]):
                 return False
     return True
+
+
+def look() -> None:
+    """Note how much waits for each partner and consumer in this minute."""
+    run(sql.LOOK())
 
 
 def _step(progress: Progress) -> bool:
@@ -161,4 +168,5 @@ def _removals(now: datetime) -> Iterable[Call[object]]:
     for unit, kept in KEPT.items():
         yield sql.REMOVE_TIMES(unit=unit.value, before=now - kept)
         yield sql.REMOVE(unit=unit.value, before=now - kept)
+    yield sql.REMOVE_MINUTES(before=now - KEPT_OF_EACH)
     yield sql.REMOVE_SUSPENSIONS(before=now - KEPT[Unit.DAY])

@@ -1,4 +1,4 @@
-"""What is counted, and how far: each batch is added to its hours, days and weeks."""
+"""What is counted, and how far: each batch is added to its minutes, hours, days and weeks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,11 +96,11 @@ FIND_LAST = Statement(
     Last,
 )
 
-# Each counts in the rows of its hour, day and week, of its partner and of the whole MSH; and in the
-# minute of the whole MSH.
+# Each counts in the rows of its minute, hour, day and week, of its partner and of the whole MSH.
 _SLOTS = """
     (VALUES ('minute', true), ('hour', true), ('day', true), ('week', true),
-            ('hour', false), ('day', false), ('week', false)) AS slots (unit, whole)
+            ('minute', false), ('hour', false), ('day', false), ('week', false))
+        AS slots (unit, whole)
 """
 
 # One probe of a unique index for each row: LIMIT 1 leaves the planner no other way.
@@ -118,7 +118,7 @@ COUNT_HISTORY = Write(f"""
                    WHEN event = 'MessageArrived' AND to_state IN ('accepted', 'held')
                    THEN 'received'
                    WHEN from_state = to_state THEN NULL
-                   WHEN to_state IN ('rejected', 'in_doubt') THEN to_state
+                   WHEN to_state IN ('rejected', 'in_doubt', 'delivered') THEN to_state
                    WHEN to_state IN ('failed', 'blocked', 'parked') AND actor = 'msh'
                    THEN 'delivery failed' END AS what
         FROM msh_history
@@ -126,7 +126,7 @@ COUNT_HISTORY = Write(f"""
     counted AS MATERIALIZED (
         SELECT entry.at, entry.partner_id, entry.what, entry.times,
                COALESCE(ours.agreement_id, theirs.agreement_id) AS agreement_id,
-               COALESCE(ours.size, theirs.size, 0) AS size,
+               COALESCE(ours.size, theirs.size, 0) AS size, theirs.consumer_id,
                CASE WHEN what = 'acknowledged' AND ours.earlier_attempts = 0
                     THEN EXTRACT(epoch FROM entry.at - ours.first_sent_at)::float8 END AS seconds
         FROM entry
@@ -138,7 +138,12 @@ COUNT_HISTORY = Write(f"""
             SELECT agreement_id,
                    CASE WHEN entry.what = 'received' THEN (
                        SELECT sum(octet_length(content)) FROM msh_inboundpayload
-                       WHERE message_id = msh_inboundmessage.id) END AS size
+                       WHERE message_id = msh_inboundmessage.id) END AS size,
+                   CASE WHEN entry.what IN (
+                       'delivered', 'rejected', 'in_doubt', 'delivery failed') THEN (
+                       SELECT consumer_id FROM msh_delivery
+                       WHERE message_id = msh_inboundmessage.id AND replay_of_id IS NULL
+                       ORDER BY id DESC LIMIT 1) END AS consumer_id
             FROM msh_inboundmessage
             WHERE link_id = (SELECT id FROM msh_inboundlink WHERE partner_id = entry.partner_id)
               AND message_id = entry.message_id LIMIT 1) theirs ON entry.direction = 'in'
@@ -147,29 +152,33 @@ COUNT_HISTORY = Write(f"""
         SELECT unit, date_trunc(unit, at, %(zone)s) AS begins,
                CASE WHEN NOT whole THEN partner_id END AS partner_id,
                CASE WHEN NOT whole THEN agreement_id END AS agreement_id,
-               at, what, times, size, seconds
-        FROM counted CROSS JOIN {_SLOTS}),
+               NULL::bigint AS consumer_id, at, what, times, size, seconds
+        FROM counted CROSS JOIN {_SLOTS} WHERE what <> 'delivered'
+        UNION ALL
+        SELECT 'minute', date_trunc('minute', at, %(zone)s), NULL, NULL, consumer_id, at, what,
+               times, size, NULL
+        FROM counted WHERE consumer_id IS NOT NULL),
     slot AS (
         INSERT INTO msh_statistics AS slot
-            (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
-             bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures,
-             in_doubt, last_acknowledged_at)
-        SELECT unit, begins, partner_id, agreement_id,
+            (unit, begins, partner_id, agreement_id, consumer_id, submitted, acknowledged, sent,
+             received, bytes_out, bytes_in, duplicates, failed, delivered, rejected,
+             delivery_failures, in_doubt, last_acknowledged_at)
+        SELECT unit, begins, partner_id, agreement_id, consumer_id,
                count(*) FILTER (WHERE what = 'submitted'),
                count(*) FILTER (WHERE what = 'acknowledged'),
                count(*) FILTER (WHERE what = 'sent'),
                count(*) FILTER (WHERE what = 'received'),
                COALESCE(sum(size) FILTER (WHERE what IN ('acknowledged', 'sent')), 0),
                COALESCE(sum(size) FILTER (WHERE what = 'received'), 0),
-               0,
                COALESCE(sum(times) FILTER (WHERE what = 'duplicate'), 0),
                count(*) FILTER (WHERE what = 'failed'),
+               count(*) FILTER (WHERE what = 'delivered'),
                count(*) FILTER (WHERE what = 'rejected'),
                count(*) FILTER (WHERE what = 'delivery failed'),
                count(*) FILTER (WHERE what = 'in_doubt'),
                max(at) FILTER (WHERE what = 'acknowledged')
         FROM placed
-        GROUP BY unit, begins, partner_id, agreement_id
+        GROUP BY unit, begins, partner_id, agreement_id, consumer_id
         ON CONFLICT ON CONSTRAINT statistics_once DO UPDATE
         SET submitted = slot.submitted + EXCLUDED.submitted,
             acknowledged = slot.acknowledged + EXCLUDED.acknowledged,
@@ -179,6 +188,7 @@ COUNT_HISTORY = Write(f"""
             bytes_in = slot.bytes_in + EXCLUDED.bytes_in,
             duplicates = slot.duplicates + EXCLUDED.duplicates,
             failed = slot.failed + EXCLUDED.failed,
+            delivered = slot.delivered + EXCLUDED.delivered,
             rejected = slot.rejected + EXCLUDED.rejected,
             delivery_failures = slot.delivery_failures + EXCLUDED.delivery_failures,
             in_doubt = slot.in_doubt + EXCLUDED.in_doubt,
@@ -202,12 +212,11 @@ COUNT_HISTORY = Write(f"""
 
 COUNT_ATTEMPTS = Write(f"""
     INSERT INTO msh_statistics AS slot
-        (unit, begins, partner_id, agreement_id, submitted, acknowledged, sent, received,
-         bytes_out, bytes_in, retries, duplicates, failed, rejected, delivery_failures, in_doubt)
+        (unit, begins, partner_id, agreement_id, retries)
     SELECT unit, date_trunc(unit, claimed_at, %(zone)s) AS begins,
            CASE WHEN NOT whole THEN message.partner_id END AS of_partner,
            CASE WHEN NOT whole THEN message.agreement_id END AS of_agreement,
-           0, 0, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0
+           count(*)
     FROM msh_attempt attempt
     CROSS JOIN LATERAL (
         SELECT (SELECT partner_id FROM msh_outboundlink WHERE id = link_id) AS partner_id,
@@ -245,6 +254,42 @@ OPEN = Write("""
 REMOVE_TIMES = Write("""
     DELETE FROM msh_acknowledgementtime WHERE slot_id IN (
         SELECT id FROM msh_statistics WHERE unit = %(unit)s AND begins < %(before)s)
+""")
+# Of each partner and consumer of whom something waits, and of the whole MSH in any case. What the
+# partial indexes have is counted, not what is stored.
+LOOK = Write("""
+    WITH queued AS MATERIALIZED (
+        SELECT link_id, count(*) AS waiting FROM (
+            SELECT link_id FROM msh_outboundmessage
+            WHERE state = 'queued' AND semantics = 'OnceAndOnlyOnce'
+            UNION ALL
+            SELECT link_id FROM msh_outboundmessage
+            WHERE state = 'queued' AND semantics = 'BestEffort'
+            UNION ALL
+            SELECT link_id FROM msh_flight WHERE state = 'ready' AND attempt = 0) message
+        GROUP BY link_id),
+    seen AS (
+        SELECT (SELECT partner_id FROM msh_outboundlink WHERE id = link_id) AS partner_id,
+               NULL::bigint AS consumer_id, waiting
+        FROM queued
+        UNION ALL
+        SELECT NULL, consumer_id, count(*) FROM (
+            SELECT consumer_id FROM msh_delivery WHERE state IN ('blocked', 'parked', 'in_doubt')
+            UNION ALL
+            SELECT consumer_id FROM msh_delivery WHERE state = 'failed') delivery
+        GROUP BY consumer_id
+        UNION ALL
+        SELECT NULL, NULL, (SELECT COALESCE(sum(waiting), 0) FROM queued))
+    INSERT INTO msh_statistics (unit, begins, partner_id, consumer_id, waiting)
+    SELECT 'minute', date_trunc('minute', clock_timestamp()), partner_id, consumer_id, waiting
+    FROM seen
+    ON CONFLICT ON CONSTRAINT statistics_once DO UPDATE SET waiting = EXCLUDED.waiting
+""")
+# Few of the minutes are of the whole MSH, and kept for longer.
+REMOVE_MINUTES = Write("""
+    DELETE FROM msh_statistics
+    WHERE unit = 'minute' AND begins < %(before)s
+      AND (partner_id IS NOT NULL OR consumer_id IS NOT NULL)
 """)
 REMOVE = Write("DELETE FROM msh_statistics WHERE unit = %(unit)s AND begins < %(before)s")
 REMOVE_SUSPENSIONS = Write("DELETE FROM msh_suspension WHERE ended_at < %(before)s")

@@ -162,6 +162,56 @@ _DOWN = Statement(
     Down,
 )
 
+MINUTELY = (
+    *("acknowledged", "sent", "received", "retries", "duplicates", "delivered"),
+    *("delivery_failures", "waiting"),
+)
+Minutes = Mapping[str, Sequence[int | None]]
+"""By the names of MINUTELY, a value for each minute: None if it is not counted yet, or if nobody
+looked what was waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Minute:
+    line: int
+    begins: datetime
+    acknowledged: int
+    sent: int
+    received: int
+    retries: int
+    duplicates: int
+    delivered: int
+    delivery_failures: int
+    waiting: int | None
+    up_to: datetime | None
+
+
+# Each part is a search of the constraint's index, which has rows without a partner too.
+_MINUTES = Statement(
+    f"""
+    SELECT line, begins,
+           {", ".join(f"sum({name})::bigint AS {name}" for name in MINUTELY)},
+           (SELECT up_to FROM msh_statisticsprogress) AS up_to
+    FROM (
+        SELECT line, slot.*
+        FROM unnest(%(lines_of_partners)s::int[], %(partner_ids)s::bigint[]) AS of (line, id)
+        JOIN msh_statistics slot ON slot.partner_id = of.id
+        UNION ALL
+        SELECT line, slot.*
+        FROM unnest(%(lines_of_consumers)s::int[], %(consumer_ids)s::bigint[]) AS of (line, id)
+        JOIN msh_statistics slot ON slot.partner_id IS NULL AND slot.agreement_id IS NULL
+                                AND slot.consumer_id = of.id
+        UNION ALL
+        SELECT line, slot.*
+        FROM unnest(%(lines_of_all)s::int[]) AS of (line)
+        JOIN msh_statistics slot ON slot.partner_id IS NULL AND slot.agreement_id IS NULL
+                                AND slot.consumer_id IS NULL) slot
+    WHERE unit = 'minute' AND begins >= %(begin)s
+    GROUP BY line, begins
+    """,
+    _Minute,
+)
+
 Key = tuple[int, int | None]
 """Partner and agreement."""
 
@@ -190,6 +240,52 @@ def series(span: Span, partner_ids: Sequence[int] | None = None) -> dict[datetim
     for one in times:
         by_begin.setdefault(one.begins, {})[one.bucket] = one.number
     return {row.begins: Figures(_counts(row), by_begin.get(row.begins, {})) for row in points}
+
+
+def minutes(
+    begin: datetime,
+    number: int,
+    about: Sequence[tuple[Sequence[int], Sequence[int]]],
+) -> list[Minutes]:
+    """Return so many minutes from `begin` on, for each of `about`: keys of partners and of
+    consumers, which are added up; without any: of the whole MSH. One statement for all."""
+    whole = len(about)  # the MSH has a row of each minute in which somebody looked
+    partners = [(line, key) for line, (keys, _) in enumerate(about) for key in keys]
+    consumers = [(line, key) for line, (_, keys) in enumerate(about) for key in keys]
+    (rows,) = run(
+        _MINUTES(
+            lines_of_partners=[line for line, _ in partners],
+            partner_ids=[key for _, key in partners],
+            lines_of_consumers=[line for line, _ in consumers],
+            consumer_ids=[key for _, key in consumers],
+            lines_of_all=[whole, *(line for line, of in enumerate(about) if not any(of))],
+            begin=begin,
+        )
+    )
+    minute = timedelta(minutes=1)
+    found = {(row.line, (row.begins - begin) // minute): row for row in rows}
+    up_to = max((row.up_to for row in rows if row.up_to), default=begin)
+    counted = [begin + (at + 1) * minute <= up_to for at in range(number)]
+    looked = [(row := found.get((whole, at))) is not None and row.waiting is not None
+              for at in range(number)]  # fmt: skip
+    return [
+        {
+            name: [
+                _value(
+                    found.get((line, at)), name, looked[at] if name == "waiting" else counted[at]
+                )
+                for at in range(number)
+            ]
+            for name in MINUTELY
+        }
+        for line in range(whole)
+    ]
+
+
+def _value(row: _Minute | None, name: str, is_known: bool) -> int | None:
+    """Return what was counted; what is not over yet only if there is something."""
+    value: int | None = getattr(row, name) if row else None
+    return (value or 0) if is_known else value or None
 
 
 def downs(

@@ -192,6 +192,7 @@ _MINUTE = Statement(
     FROM msh_statisticsprogress progress
     LEFT JOIN msh_statistics slot
            ON slot.unit = 'minute' AND slot.partner_id IS NULL AND slot.agreement_id IS NULL
+          AND slot.consumer_id IS NULL
           AND slot.begins = date_trunc('minute', progress.up_to) - interval '1 minute'
     WHERE progress.up_to IS NOT NULL
     """,

@@ -233,9 +233,15 @@ def test_the_rows_of_a_job_are_chosen_once_and_without_their_headers() -> None:
         job = bulk_jobs.start(BulkAction.REPLAY, EVER, None, SUE, **limits)
     reads = [one["sql"] for one in queries if 'FROM "msh_delivery"' in one["sql"]]
     assert len(reads) == 1
-    assert reads[0].partition(" FROM ")[0].count('"."') == 4, "number, label"
+    assert reads[0].partition(" FROM ")[0].count('"."') == 5, "number, label"
     labels = BulkItem.objects.filter(job=job).order_by("pk").values_list("label", flat=True)
-    assert list(labels) == [str(first), str(second)]
+    assert list(labels) == [label_of(first), label_of(second)]
+
+
+def label_of(delivery: Delivery) -> str:
+    """Its name with the partner's."""
+    partner = delivery.message.link.partner.name
+    return str(delivery).replace(" to ", f" from {partner} to ")
 
 
 def test_a_replay_that_runs_again_is_named_as_one() -> None:
@@ -245,4 +251,4 @@ def test_a_replay_that_runs_again_is_named_as_one() -> None:
     replay = Delivery.objects.get(replay_of=first)
     Delivery.objects.filter(pk=replay.pk).update(state="parked", ended_at=timezone.now())
     job = bulk_jobs.start(BulkAction.RUN_AGAIN, EVER, None, SUE)
-    assert BulkItem.objects.get(job=job).label == str(replay)
+    assert BulkItem.objects.get(job=job).label == label_of(replay)

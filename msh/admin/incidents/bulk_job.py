@@ -23,7 +23,7 @@ from msh.models import EVER, BulkAction, BulkJob, BulkState
 from msh.store.history import Actor
 
 from .bulk_choice import LISTS, ConfirmationForm, all_of, chosen, filters_of, preview, ways
-from .bulk_outcome import outcome, results, with_suspended_again
+from .bulk_outcome import outcome, results, to_try_again, with_suspended_again
 
 TRIED = "One of several is tried first"
 """The reason, if none is typed."""
@@ -140,8 +140,10 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
         became = outcome(row)
         return {
             "finished": row.done + row.refused,
-            "status": self.status(row),
+            "status": _status(row, in_vain=became.again),
             "outcome": became,
+            "jumps": to_try_again(request, row),
+            "percent": round(100 * (row.done + row.refused) / row.total) if row.total else 100,
             "watched": row.state == BulkState.RUNNING or became.is_watched(row),
         }
 
@@ -155,9 +157,8 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
         return format_html("{} since {}", job.get_action_display(), markup.time_of(job.since))
 
     @display(description="State")
-    def status(self, job: BulkJob) -> str:
-        variants = {BulkState.RUNNING: "info", BulkState.DONE: "success"}
-        return markup.badge(job.state, variants.get(BulkState(job.state), "warning"))
+    def status(self, job: Any) -> str:
+        return _status(job, in_vain=job.suspended_again)
 
     @display(description="Progress")
     def progress(self, job: BulkJob) -> str:
@@ -172,6 +173,12 @@ class BulkJobAdmin(ReadOnlyAdmin[BulkJob]):
     @display(description="Started")
     def started(self, job: BulkJob) -> str:
         return markup.time_and_age(job.started_at)
+
+
+def _status(job: BulkJob, *, in_vain: int | None) -> str:
+    """A job that is done, but did not help, is not green."""
+    variants = {BulkState.RUNNING: "info", BulkState.DONE: "warning" if in_vain else "success"}
+    return markup.badge(job.state, variants.get(BulkState(job.state), "warning"))
 
 
 def _with_reason(sent: QueryDict) -> QueryDict:

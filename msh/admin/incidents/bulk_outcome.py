@@ -1,7 +1,7 @@
 """The state of the rows of a bulk job now: an action that was done need not have helped."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,13 +17,17 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 
 from msh.admin.framework import markup
+from msh.admin.framework.bulk import bulk_url
+from msh.admin.framework.headline import Jump
 from msh.admin.framework.pages import Table
 from msh.admin.framework.time_format import format_duration
 from msh.admin.links.advice import cause_of_link, with_last_answer
+from msh.flows.operations.many import bulk_jobs
 from msh.flows.operations.many.bulk_jobs import OF_MESSAGES
 from msh.models import (
     HELD,
@@ -46,6 +50,21 @@ _KEYS = {
     BulkAction.SUBMIT_AGAIN.value: "corrects_id",
 }
 """The column of `_rows` that is the key of the item, if not the row id."""
+_AGAIN_IN_WORDS = {
+    BulkAction.RESUME.value: "suspended",
+    BulkAction.RUN_AGAIN.value: "stopped",
+    BulkAction.REPLAY.value: "stopped",
+    BulkAction.SUBMIT_AGAIN.value: "failed",
+    BulkAction.RESUME_MESSAGES.value: "failed or held",
+}
+_NEXT = {
+    BulkAction.RESUME: BulkAction.RESUME,
+    BulkAction.RUN_AGAIN: BulkAction.RUN_AGAIN,
+    BulkAction.REPLAY: BulkAction.RUN_AGAIN,
+    BulkAction.SUBMIT_AGAIN: BulkAction.SUBMIT_AGAIN,
+    BulkAction.RESUME_MESSAGES: BulkAction.RESUME_MESSAGES,
+}
+"""By the action that was in vain, the one to try."""
 RESULT_ROWS = 500
 """Results shown for one job."""
 _WATCHED = timedelta(hours=1)
@@ -57,12 +76,14 @@ _AGAIN = [DeliveryState.BLOCKED, DeliveryState.PARKED, DeliveryState.IN_DOUBT]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many of the rows that were done helped, are not decided yet, and failed again."""
+    """How many of the rows that were done helped, are not decided yet, and failed again. `parts`:
+    percent of all rows, with a style each, for the progress bar."""
 
     helped: int
     open: int
     again: int
     words: str
+    parts: Sequence[Mapping[str, object]] = ()
 
     def is_watched(self, job: BulkJob) -> bool:
         ended: datetime | None = job.ended_at
@@ -77,28 +98,64 @@ def outcome(job: BulkJob) -> Outcome:
         other=Count("pk", filter=_is_held(job)),
     )
     helped = rows["rows"] - rows["open"] - rows["again"] - rows["other"]
+    shown = Outcome(helped, rows["open"], rows["again"], _words(job, helped, rows))
+    return replace(shown, parts=_parts(job, shown))
+
+
+def _words(job: BulkJob, helped: int, rows: Mapping[str, int]) -> str:
+    if rows["again"] and rows["again"] == rows["rows"]:
+        count = rows["again"]
+        are = "is" if count == 1 else "are"
+        return f"Now: {count} of {count} {are} {_AGAIN_IN_WORDS[job.action]} again."
     if job.action == BulkAction.RESUME:
-        words = (
+        return (
             f"Now: {helped} up, {rows['open']} sent and not acknowledged yet,"
             f" {rows['again']} suspended again"
             + (f", {rows['other']} suspended for another reason." if rows["other"] else ".")
         )
-    elif job.action == BulkAction.CANCEL:
-        words = f"Now: {helped} cancelled."
-    elif job.action in OF_MESSAGES:
-        words = (
+    if job.action == BulkAction.CANCEL:
+        return f"Now: {helped} cancelled."
+    if job.action in OF_MESSAGES:
+        return (
             f"Now: {helped} acknowledged, sent or cancelled, {rows['open']} not acknowledged yet,"
             f" {rows['again']} failed or held again."
         )
-    else:
-        words = f"Now: {helped} ended, {rows['open']} still running, {rows['again']} stopped again."
-    return Outcome(helped, rows["open"], rows["again"], words)
+    return f"Now: {helped} ended, {rows['open']} still running, {rows['again']} stopped again."
+
+
+def _parts(job: BulkJob, found: Outcome) -> Sequence[Mapping[str, object]]:
+    """What is done and did not help is not shown as if all were well."""
+    still = job.done - found.again - found.open
+    parts = (
+        ("done", still, "bg-green-500"),
+        ("not decided yet", found.open, "bg-blue-500"),
+        ("failed again", found.again, "bg-red-500"),
+        ("refused", job.refused, "bg-orange-500"),
+    )
+    return [
+        {"title": title, "value": round(100 * count / job.total), "progress_class": style}
+        for title, count, style in parts
+        if count > 0
+    ]
+
+
+def to_try_again(request: HttpRequest, job: BulkJob) -> list[Jump]:
+    """The way to another job for the rows that failed again, if this user may start it."""
+    action = _NEXT.get(BulkAction(job.action))
+    if action is None or job.state == BulkState.RUNNING:
+        return []
+    again = _rows(job).filter(_is_again(job)).values("pk")
+    rows = bulk_jobs.rows_of(action).filter(pk__in=again).order_by("pk")
+    keys = list(rows.values_list("pk", flat=True)[:RESULT_ROWS])
+    url = bulk_url(request, action, id__in=",".join(map(str, keys)))
+    title = "Try this one again …" if len(keys) == 1 else f"Try these {len(keys)} again …"
+    return [Jump(title, "replay", url, recommended=False)] if keys and url else []
 
 
 def results(job: BulkJob) -> Table:
     """Refused rows first, then those that failed again."""
     key = _KEYS.get(job.action, "pk")
-    again = _rows(job).filter(_is_again(job)).values_list(key, flat=True)[:RESULT_ROWS]
+    again = set(_rows(job).filter(_is_again(job)).values_list(key, flat=True)[:RESULT_ROWS])
     order = Case(
         When(done=False, then=Value(0)), When(key__in=list(again), then=Value(1)), default=Value(2)
     )
@@ -108,7 +165,7 @@ def results(job: BulkJob) -> Table:
         "Results, refused first, then what failed again"
         + ("" if job.total <= RESULT_ROWS else f" ({RESULT_ROWS} shown)"),
         ("Row", "Result", "Now", "Detail"),
-        [_cells(item, job, now) for item in items],
+        [_cells(item, job, now, is_again=item.key in again) for item in items],
         "No rows.",
     )
 
@@ -219,10 +276,14 @@ def _state_of_link(link: Any, job: BulkJob) -> str:
     return markup.badge("up", "success")
 
 
-def _cells(item: BulkItem, job: BulkJob, now: Mapping[int, str]) -> tuple[str, str, str, str]:
+def _cells(
+    item: BulkItem, job: BulkJob, now: Mapping[int, str], *, is_again: bool
+) -> tuple[str, str, str, str]:
+    """What was done and was in vain is not green."""
     if item.done is None:
         result = markup.badge("waiting" if job.state == BulkState.RUNNING else "not started")
     else:
-        result = markup.badge("done", "success") if item.done else markup.badge("refused", "danger")
+        done = markup.badge("done", "" if is_again else "success")
+        result = done if item.done else markup.badge("refused", "danger")
     shown = now.get(item.key, markup.DASH) if item.done else markup.DASH
     return markup.isolated(item.label), result, shown, markup.verbatim(item.detail)

@@ -89,8 +89,14 @@ def _why_not(
 
 
 def _delivery(row: Delivery) -> str:
-    state = f"{row.get_state_display()}, {markup.age_of(row.ended_at)}"
-    return format_html("{}: {}: {}", markup.isolated(str(row)), state, markup.verbatim(row.detail))
+    return format_html(
+        "{} from {}: {}, {}: {}",
+        markup.isolated(str(row)),
+        markup.isolated(row.message.link.partner.name),
+        row.get_state_display(),
+        markup.age_of(row.ended_at),
+        markup.verbatim(row.detail),
+    )
 
 
 def _message(row: OutboundMessage) -> str:

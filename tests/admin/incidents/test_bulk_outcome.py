@@ -19,7 +19,7 @@ from msh.models import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.store.history import Actor
-from tests.admin.conftest import messages_of, url, waiting_world
+from tests.admin.conftest import client_of, messages_of, url, waiting_world
 from tests.admin.incidents.bulk import confirm, keys, preview_url
 from tests.admin.many import UNAUTHORIZED, suspended_partners
 from tests.delivery.desk import consumer, receive
@@ -121,7 +121,53 @@ def test_deliveries_that_stopped_again_are_told(supervisor: Client) -> None:
 
     Delivery.objects.update(state="blocked", due=None)
 
-    assert "1 stopped again" in supervisor.get(page).content.decode()
+    after = supervisor.get(page)
+    assert "Now: 1 of 1 is stopped again." in after.content.decode()
+    (results,) = after.context["tables"]
+    assert f"from {message.link.partner.name} to " in str(results.rows[0][0])
+    (again,) = after.context["jumps"]
+    assert (again.title, again.recommended) == ("Try this one again …", False)
+    assert keys(supervisor.get(again.url)) == [Delivery.objects.get().pk]
+
+
+def test_a_job_that_was_in_vain_is_not_green_and_leads_to_the_next_try(
+    supervisor: Client,
+) -> None:
+    """F28 of the review of the console: six green DONE while all six were suspended again."""
+    links = suspended_partners(3, UNAUTHORIZED)
+    confirm(supervisor, "resume", BY_CAUSE)
+    bulk_jobs.run()
+    job = BulkJob.objects.get()
+    OutboundLink.objects.update(
+        state="suspended", due=None, unsent=False, suspended_for=IncidentKind.RETRIES_SPENT,
+        suspended_since=job.started_at + timedelta(seconds=24),
+    )  # fmt: skip
+    suspended_partners(1, UNAUTHORIZED)
+
+    page = supervisor.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
+
+    assert "Now: 3 of 3 are suspended again." in page.content.decode()
+    assert [part["title"] for part in page.context["outcome"].parts] == ["failed again"]
+    assert "bg-green" not in page.context["status"]
+    (results,) = page.context["tables"]
+    assert all("bg-green" not in str(row[1]) for row in results.rows)
+    (again,) = page.context["jumps"]
+    assert again.title == "Try these 3 again …"
+    assert sorted(keys(supervisor.get(again.url))) == sorted(one.partner_id for one in links)
+
+
+def test_who_may_not_start_a_job_is_not_led_to_one(supervisor: Client) -> None:
+    suspended_partners(1, UNAUTHORIZED)
+    confirm(supervisor, "resume", BY_CAUSE)
+    bulk_jobs.run()
+    job = BulkJob.objects.get()
+    OutboundLink.objects.update(
+        state="suspended", due=None, unsent=False, suspended_for=IncidentKind.RETRIES_SPENT,
+        suspended_since=job.started_at + timedelta(seconds=24),
+    )  # fmt: skip
+    viewer = client_of("vera", "view_bulkjob")
+    page = viewer.get(reverse("admin:msh_bulkjob_change", args=[job.pk]))
+    assert page.context["jumps"] == []
 
 
 def test_the_reason_of_an_operator_is_previewed_and_not_the_last_answer(

@@ -110,7 +110,7 @@ def _parked(since: datetime) -> QuerySet[Delivery]:
     """In doubt is none of them: running that again might do it twice."""
     states = [DeliveryState.PARKED, DeliveryState.BLOCKED]
     parked = Delivery.objects.filter(state__in=states, ended_at__gte=since)
-    return parked.select_related("consumer", "message").order_by("pk")
+    return parked.select_related("consumer", "message__link__partner").order_by("pk")
 
 
 def _resume(key: int, actor: Actor) -> None:
@@ -226,7 +226,8 @@ def replay_one(delivery: Delivery, actor: Actor, confirmation: UUID | None = Non
     def begin(job: BulkJob) -> BulkJob:
         if why := replay.why_not(delivery):
             raise NotPossible(f"Not replayed: {why}")
-        return start_chosen(job, [(delivery.pk, str(delivery))])
+        chosen = Delivery.objects.filter(pk=delivery.pk).values_list("pk", replay.LABEL)
+        return start_chosen(job, list(chosen))
 
     job = new_job(BulkAction.REPLAY, actor, confirmation, place_of(delivery), EVER)
     return begin_once(job, begin)

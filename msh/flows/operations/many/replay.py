@@ -15,6 +15,8 @@ from msh.store.history import Actor
 
 LABEL = Concat(
     "message__message_id",
+    Value(" from "),
+    "message__link__partner__name",
     Value(" to "),
     "consumer__name",
     Case(When(replay_of=None, then=Value("")), default=Value(" (replay)")),

@@ -1,5 +1,6 @@
 """The severity of each kind of incident: what is listed first, and who is called."""
 
+from datetime import timedelta
 from enum import StrEnum
 
 from msh.protocol.kinds import EARLY_WARNING, IncidentKind
@@ -18,6 +19,7 @@ class Severity(StrEnum):
 
 
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
+_MINUTE = timedelta(minutes=1)
 _INFO = (IncidentKind.RETENTION_TOO_SHORT, IncidentKind.ORDER_RESTARTED)
 _WARNING = (
     IncidentKind.SEQUENCE_GAP,
@@ -43,3 +45,9 @@ def severity_of(kind: str) -> Severity:
     """Return the severity of `kind`, an IncidentKind or EARLY_WARNING. Critical means that messages
     wait until somebody acts, as with a kind that nobody has judged."""
     return _BY_KIND.get(kind, Severity.CRITICAL)
+
+
+def weight(severity: Severity, waiting: int, age: timedelta) -> float:
+    """Return how bad a trouble is beside others: the product of its severity, of the messages that
+    wait and of its age. A step of severity is as bad as ten times the messages, or the age."""
+    return 10.0 ** _RANK[severity] * (1 + waiting) * (1 + max(age, timedelta()) / _MINUTE)

@@ -77,7 +77,7 @@ def test_an_incident_says_how_often(sky: Sky, operator: Client) -> None:
     for _ in range(3):
         failed(sky)
     page = operator.get(reverse("admin:index"))
-    assert [one["times"] for one in page.context["incidents"]] == [3]
+    assert [one.times for one in page.context["incidents"]] == [3]
     assert "<strong>\N{MULTIPLICATION SIGN}3</strong>" in page.content.decode()
 
 

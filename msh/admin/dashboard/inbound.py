@@ -3,6 +3,7 @@ shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -12,8 +13,11 @@ from django.urls import reverse
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
+from msh.admin.framework.curves import About
+from msh.admin.framework.headline import Jump
 from msh.admin.incidents.first_step import first_steps, to_assign
-from msh.flows.operations.inspection.causes import CAUSES, cause_of
+from msh.admin.incidents.incident_list import SEVERITY
+from msh.flows.operations.inspection.causes import CAUSES, Cause, cause_of
 from msh.models import (
     Delivery,
     Direction,
@@ -24,6 +28,8 @@ from msh.models import (
     OutboundLink,
 )
 from msh.protocol.kinds import DeliveryState, IncidentKind
+from msh.protocol.severity import Severity, severity_of
+from partners.models import Partner
 
 FIRST_ROWS = 10
 _ORDER = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT, DeliveryState.PARKED)
@@ -42,7 +48,8 @@ _SAME_MESSAGE = Q(
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Deliveries of one consumer in one state. `first` is the oldest; `behind`: messages that wait
-    for any of them, and `behind_first` for the first."""
+    for any of them, and `behind_first` for the first. `since`: of the first. `ask`: who may
+    decide."""
 
     first: Any
     url: str
@@ -54,8 +61,18 @@ class Standing:
     list_url: str
     behind: int
     behind_first: int
-    since: str
+    since: datetime
     offers: Sequence[Offer]
+    ask: str
+    curve: str = ""
+
+    @property
+    def age(self) -> str:
+        return markup.ago(self.since)
+
+    @property
+    def about(self) -> About:
+        return About(consumers=(self.first.consumer_id,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,40 @@ class Stops:
     url: str
     incident_url: str
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherIncident:
+    """`times`: how often it happened. `jumps`: where it is decided, and to take it."""
+
+    url: str
+    partner: Partner
+    cause: Cause
+    severity: Severity
+    times: int
+    detail: str
+    stops: Stops | None
+    since: datetime
+    assigned_to: str
+    jumps: Sequence[Jump]
+    about: About
+    curve: str = ""
+
+    @property
+    def partner_url(self) -> str:
+        return reverse("partner_page", args=[self.partner.pk])
+
+    @property
+    def shown_detail(self) -> str:
+        return markup.local_times(self.detail)
+
+    @property
+    def opened(self) -> str:
+        return markup.ago(self.since)
+
+    @property
+    def badge(self) -> str:
+        return markup.badge(self.severity, markup.SEVERITY_VARIANTS[self.severity])
 
 
 def standing(request: HttpRequest) -> Sequence[Standing]:
@@ -114,6 +165,7 @@ def _standing(
     request: HttpRequest, delivery: Any, count: int, partners: int, behind: int, behind_first: int
 ) -> Standing:
     page: Any = admin.site.get_model_admin(Delivery)
+    offers = page.offers(request, delivery)[:2]
     chosen = {"state__exact": delivery.state, "consumer__id__exact": delivery.consumer_id}
     return Standing(
         delivery,
@@ -126,13 +178,14 @@ def _standing(
         markup.list_url(Delivery, **chosen),
         behind,
         behind_first,
-        markup.ago(delivery.ended_at or delivery.started_at),
-        page.offers(request, delivery)[:2],
+        delivery.ended_at or delivery.started_at,
+        offers,
+        "" if offers else " ".join(page.withheld(request, delivery)[:1]),
     )
 
 
-def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, object]]]:
-    """How many there are that neither table shows, and the newest."""
+def other_incidents(request: HttpRequest) -> tuple[int, Sequence[OtherIncident]]:
+    """How many there are that neither table shows, and the worst, of these the oldest."""
     suspended = OutboundLink.objects.suspended().filter(
         partner=OuterRef("partner"), suspended_for=OuterRef("kind")
     )
@@ -142,25 +195,25 @@ def other_incidents(request: HttpRequest) -> tuple[int, Sequence[dict[str, objec
     of_message = found.filter(_SAME_MESSAGE).exclude(kind__in=_BESIDE)
     found = found.exclude(Q(kind=IncidentKind.CONVERSATION_STOPPED) & Exists(of_message))
     links = ("partner__inbound_link", "partner__outbound_link")
-    newest = list(found.select_related(*links).order_by("-opened_at")[:FIRST_ROWS])
-    steps, stops = first_steps(request, newest), _stops(newest)
-    rows: list[dict[str, object]] = [
-        {
-            "url": markup.page_url(incident),
-            "partner": incident.partner,
-            "partner_url": reverse("partner_page", args=[incident.partner_id]),
-            "jumps": [
-                *([steps[incident.pk]] if incident.pk in steps else []),
-                *to_assign(request, incident),
-            ],
-            "cause": CAUSES.get(incident.kind) or cause_of(incident.kind),
-            "times": incident.count,
-            "detail": markup.local_times(incident.detail),
-            "stops": stops.get(incident.pk),
-            "opened": markup.ago(incident.opened_at),
-            "assigned_to": incident.assigned_to,
-        }
-        for incident in newest
+    worst = list(
+        found.select_related(*links).order_by(SEVERITY.desc(), "opened_at", "pk")[:FIRST_ROWS]
+    )
+    steps, stops = first_steps(request, worst), _stops(worst)
+    rows = [
+        OtherIncident(
+            markup.page_url(incident),
+            incident.partner,
+            CAUSES.get(incident.kind) or cause_of(incident.kind),
+            severity_of(incident.kind),
+            incident.count,
+            incident.detail,
+            stops.get(incident.pk),
+            incident.opened_at,
+            incident.assigned_to,
+            [*filter(None, [steps.get(incident.pk)]), *to_assign(request, incident)],
+            About(partners=(incident.partner_id,) if incident.direction == Direction.OUT else ()),
+        )
+        for incident in worst
     ]
     return found.count(), rows
 

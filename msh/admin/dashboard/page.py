@@ -1,5 +1,5 @@
-"""The dashboard: figures, suspended partners, deliveries that stand still, other incidents, partner
-health, charts. All of it is read from one snapshot."""
+"""The dashboard: first steps, figures, suspended partners, deliveries that stand still, other
+incidents, partner health, charts. All of it is read from one snapshot. The wall shows the same."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from msh.protocol.lane import LaneState
 from msh.store.snapshot import snapshot
 
 from .figures import figures
-from .inbound import other_incidents, standing
+from .first_steps import first_steps
 from .left_on import left_on
-from .suspended import suspended
+from .troubles import troubles
 
 HEALTH_LIMIT = 200
 """Partners shown at most, those with problems first."""
@@ -54,21 +54,23 @@ def context(request: HttpRequest, context: dict[str, object]) -> dict[str, objec
 
 
 def _read(request: HttpRequest, now: datetime) -> dict[str, object]:
-    other_count, others = other_incidents(request)
+    found = troubles(request)
     return {
+        "first_steps": first_steps(request),
         "figures": figures(),
-        "suspended": suspended(request),
+        "troubles": found,
+        "suspended": found.suspended,
         "suspended_url": markup.list_url(OutboundLink, state__exact=LaneState.SUSPENDED),
         "resume_url": bulk_url(request, BulkAction.RESUME),
-        "standing": standing(request),
+        "standing": found.standing,
         "run_again_url": bulk_url(request, BulkAction.RUN_AGAIN),
         "inbound_url": markup.list_url(InboundLink),
         "left_on": left_on(request),
         "asked": waiting(),
         "tokens": _tokens(request),
         "cautions": checks.check_deployment(None),
-        "incidents": others,
-        "other_incidents": other_count,
+        "incidents": found.incidents,
+        "other_incidents": found.other_incidents,
         "health": _partner_health(),
         "links_url": markup.list_url(OutboundLink),
         "incidents_url": markup.list_url(Incident, **{"is": "open"}),

@@ -15,7 +15,9 @@ from django.utils import timezone
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import Offer
-from msh.admin.framework.bulk import bulk_url
+from msh.admin.framework.bulk import ROW_PERMISSIONS, START_PERMISSIONS, bulk_url
+from msh.admin.framework.curves import About
+from msh.admin.framework.permitted import whom_to_ask
 from msh.admin.framework.runbooks import runbook_url
 from msh.admin.links.advice import (
     Advice,
@@ -43,6 +45,7 @@ from msh.models import (
 )
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.lane import OPERATOR
+from msh.protocol.severity import Severity, severity_of, weight
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations.bulk_jobs import with_cancelling
 from msh.store.operations.windows import quiet_partners
@@ -58,25 +61,40 @@ FIRST_NAMES = 100
 ANSWER_LIMIT = 80  # characters
 BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
 """Links suspended by an operator come after the others."""
+_TO_RESUME = (*START_PERMISSIONS, *ROW_PERMISSIONS[BulkAction.RESUME])
 _NEVER = Value(datetime(1970, 1, 1, tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A suspended partner. `down_since`: its first suspension after the last Acknowledgement;
-    `resumed`: how often it was resumed since then, in vain."""
+    """A suspended partner. `since`: its first suspension after the last Acknowledgement;
+    `resumed`: how often it was resumed since then, in vain. `ask`: who may do what helps."""
 
     link: Any
     url: str
     cause: Cause
     answer: str
-    down_since: str
+    since: datetime
     last_ack: str
     resumed: int
     message: OutboundMessage | None
     queued: int
     advice: Advice | None
     offers: Sequence[Offer]
+    ask: str
+    curve: str = ""
+
+    @property
+    def down_since(self) -> str:
+        return markup.ago(self.since)
+
+    @property
+    def about(self) -> About:
+        return About(partners=(self.link.partner_id,))
+
+    @property
+    def severity(self) -> Severity:
+        return _severity(self.link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +111,17 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Group:
     """Partners with the same cause. `answers`: (how many, text), the most frequent first.
-    `longest` is down since `down_since`, the last one since `latest`; None if they are down since
+    `longest` is down since `since`, the last one since `latest`; None if they are down since
     the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
     longest queue first. `resume`: the URL of a bulk job for them, if it is permitted and there is
     one to resume; `resumes`: how many its preview selects; `left_out`: how many it does not, and
-    why. `hints`: whose answer names another partner."""
+    why. `ask`: who may resume them. `hints`: whose answer names another partner."""
 
     count: int
     cause: Cause
     runbook: str
     answers: Sequence[tuple[int, str]]
-    down_since: str
+    since: datetime
     latest: str
     longest: Member | None
     members: Sequence[Member]
@@ -113,7 +131,15 @@ class Group:
     resume: str
     resumes: int
     left_out: str
+    ask: str
     hints: Sequence[str]
+    about: About
+    severity: Severity
+    curve: str = ""
+
+    @property
+    def down_since(self) -> str:
+        return markup.ago(self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +153,15 @@ def suspended(request: HttpRequest) -> Suspended:
     found = sorted(_links()[:MOST], key=cause_name)
     queued = _queue_lengths() if found else {}
     groups, single = [], []
-    quiet = quiet_partners(timezone.now()) if found else set()
+    now = timezone.now()
+    quiet = quiet_partners(now) if found else set()
     for name, group in groupby(found, key=cause_name):
         links = sorted(group, key=_since)
         if len(links) >= GROUPED_FROM:
             groups.append(_group(request, name, links, queued, quiet))
         else:
             single += links
-    single.sort(key=lambda link: (link.suspended_for == OPERATOR, _since(link)))
+    single.sort(key=lambda link: (link.suspended_for == OPERATOR, -_weight(link, queued, now)))
     groups.sort(key=lambda group: (group.cause == CAUSES[OPERATOR], -group.count))
     lines = [_line(request, link, queued) for link in single[:FIRST_LINES]]
     return Suspended(groups, lines, len(single) - len(lines))
@@ -192,6 +219,15 @@ def _since(link: Any) -> datetime:
     return since if link.suspended_for == OPERATOR else link.first_suspended or since
 
 
+def _severity(link: OutboundLink) -> Severity:
+    """An operator who suspends a link knows of it."""
+    return Severity.INFO if link.suspended_for == OPERATOR else severity_of(link.suspended_for)
+
+
+def _weight(link: OutboundLink, queued: Mapping[int, int], now: datetime) -> float:
+    return weight(_severity(link), queued.get(link.pk, 0), now - _since(link))
+
+
 def _cause(link: OutboundLink) -> Cause:
     return cause_of_link(link) or Cause(link.suspended_for, "")
 
@@ -204,18 +240,25 @@ def _answer(link: OutboundLink) -> str:
 def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
     page: Any = admin.site.get_model_admin(OutboundLink)
     out_of_sync = helps_first(link, Help.RESYNCHRONISE)
+    helps = RESYNCHRONISE if out_of_sync else RESUME
+    advice = advice_on(link, request)
+    offers = page.offers(request, link, [helps])
+    ask = advice.ask if advice else ""
+    if not ask and not offers:
+        ask = " ".join(page.withheld(request, link, [helps]))
     return Line(
         link,
         markup.page_url(link),
         _cause(link),
         _answer(link),
-        markup.ago(_since(link)),
+        _since(link),
         markup.ago(link.last_ack) if link.last_ack else "",
         max((link.suspensions or 0) - 1, 0),
         link.in_flight,
         queued.get(link.pk, 0),
-        advice_on(link, request),
-        page.offers(request, link, [RESYNCHRONISE if out_of_sync else RESUME]),
+        advice,
+        offers,
+        ask,
     )
 
 
@@ -235,22 +278,26 @@ def _group(
     total = sum(member.queued for member in members)
     by_queue = sorted(members, key=lambda member: -member.queued)
     first, last = _since(links[0]), _since(links[-1])
+    helps = resumes and Help.RESUME in cause.helps
     return Group(
         len(links),
         cause,
         runbook_url(cause),
         [(times, text) for text, times in answers[:3]],
-        markup.ago(first),
+        first,
         markup.ago(last),
         members[0] if first != last else None,
         by_queue[:FIRST_NAMES],
         max(len(links) - FIRST_NAMES, 0),
         total,
         by_queue[0] if by_queue[0].queued * len(links) > total else None,
-        _resume(request, name) if resumes and Help.RESUME in cause.helps else "",
+        _resume(request, name) if helps else "",
         resumes,
         _left_out(cancelling, in_maintenance),
+        whom_to_ask(request, _TO_RESUME, "resume several partners at once") if helps else "",
         _hints(cause, links),
+        About(partners=tuple(link.partner_id for link in links)),
+        _severity(links[0]),
     )
 
 

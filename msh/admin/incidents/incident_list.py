@@ -31,7 +31,7 @@ from msh.store.history import Actor
 BULK_LIMIT = 1000
 """Incidents that are assigned at once, at most."""
 
-_SEVERITY = Case(
+SEVERITY = Case(
     *(
         When(kind__in=[kind for kind in IncidentKind if severity_of(kind) is severity], then=rank)
         for rank, severity in enumerate(Severity)
@@ -125,7 +125,7 @@ class IncidentList(ReadOnlyAdmin[Incident]):
     def get_ordering(self, request: HttpRequest) -> Sequence[OrderBy | str]:
         """Of those that are open, the worst come first, and of these the oldest."""
         if request.GET.get("is") in ("open", "mine"):
-            return [_SEVERITY.desc(), "opened_at"]
+            return [SEVERITY.desc(), "opened_at"]
         return [F("resolved_at").desc(nulls_first=True), "-opened_at"]
 
     @display(description="Severity")

@@ -162,8 +162,8 @@ def test_an_operators_reason_is_kept_beside_an_error_about_numbers(supervisor: C
 
     assert (world.link.suspended_for, world.link.suspended_detail) == (OPERATOR, "ann: they move")
     (row,) = supervisor.get(reverse("admin:index")).context["incidents"]
-    assert row["cause"].title == "Sequence numbers out of sync with the partner"
-    assert said in row["detail"]
+    assert row.cause.title == "Sequence numbers out of sync with the partner"
+    assert said in row.shown_detail
 
 
 def test_a_resume_forgets_what_the_partner_said_before(supervisor: Client) -> None:

@@ -93,7 +93,7 @@ class Console:
             [
                 {
                     "name": settings.SESSION_COOKIE_NAME,
-                    "value": _session(user_with(role)),
+                    "value": session_of(user_with(role)),
                     "url": self.msh.console,
                 }
             ]
@@ -166,7 +166,7 @@ def user_with(role: str) -> User:
     return user
 
 
-def _session(user: User) -> str:
+def session_of(user: User) -> str:
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"

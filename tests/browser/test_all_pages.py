@@ -9,7 +9,10 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
 from msh.models import (
+    EVER,
     ActRequest,
+    BulkItem,
+    BulkJob,
     Consumer,
     Delivery,
     InboundMessage,
@@ -24,6 +27,7 @@ from msh.statistics.models import (
     Suspension,
     Unit,
 )
+from msh.statistics.store.collect import look
 from partners.models import Agreement, Partner
 from tests.browser.axe import COLOURS, violations
 from tests.browser.console import DESK, SCHEMES, TELEPHONE, Console, show_in, user_with
@@ -161,6 +165,7 @@ def other_pages(console: Console, partner: Pair, message: OutboundMessage) -> di
     """Addresses of one page of each other kind: what is to be decided, forms, contents, lists."""
     now = timezone.now()
     save_filters()
+    look()
     count_something(partner.agreement, now)
     return {
         **pages_of_rows(console, partner, now),
@@ -215,7 +220,19 @@ def pages_of_rows(console: Console, partner: Pair, now: datetime) -> dict[str, s
         "header": console.at("msh_inboundmessage_header", received.pk),
         "delivery": console.at("msh_delivery_change", delivery.pk),
         "incident": console.at("msh_incident_change", incident.pk),
+        "consumer": console.at("msh_consumer_change", consumer.pk),
+        "bulk job": console.at("msh_bulkjob_change", bulk_job_in_vain(delivery, now).pk),
     }
+
+
+def bulk_job_in_vain(delivery: Delivery, now: datetime) -> BulkJob:
+    job: BulkJob = BulkJob.objects.create(
+        action="run-again", since=EVER, actor="ann", reason="repaired", state="done",
+        started_at=now, ended_at=now, total=2, done=1, refused=1,
+    )  # fmt: skip
+    for key, done in ((delivery.pk, True), (0, False)):
+        BulkItem.objects.create(job=job, key=key, label=str(delivery), done=done)
+    return job
 
 
 def pages_of_requests(console: Console, partner: Pair, now: datetime) -> dict[str, str]:
@@ -244,6 +261,7 @@ def pages_outside_the_admin(console: Console, partner: Pair, now: datetime) -> d
         "partner": f"partner/{key}/",
         "search": "search-all/?q=nothing",
         "sessions": "sessions/",
+        "wall": "wall/",
         "time zone": "time-zone/",
         "statistics": "statistics/",
         "statistics of a partner": f"statistics/?partner={key}&period=90d",

@@ -34,7 +34,8 @@ login_limits = LoginLimits(Known(logged_in_lately))
 
 class Sessions:
     """Middleware. What a person does lengthens the session to MSH_SESSION_IDLE seconds; pages that
-    refresh themselves do not. A log-in, a log-out and each refusal is an entry of the audit log."""
+    refresh themselves do not, but for the wall. A log-in, a log-out and each refusal is an entry of
+    the audit log."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -127,8 +128,19 @@ def record(request: HttpRequest, name: str, event: str) -> None:
 
 
 def _note_use(request: HttpRequest) -> None:
-    if "HX-Request" in request.headers or not request.user.is_authenticated:
+    if not request.user.is_authenticated:
         return
     now = timezone.now().timestamp()
-    if now - request.session.get(SEEN, 0) >= NOTED_EVERY:
+    if now - request.session.get(SEEN, 0) < NOTED_EVERY:
+        return
+    if "HX-Request" not in request.headers or _is_watched_wall(request):
         request.session[SEEN] = now
+
+
+def _is_watched_wall(request: HttpRequest) -> bool:
+    """A screen on a wall has nobody who could log in again: its session lasts while it is shown, if
+    whoever passes by could only look, and not into payloads."""
+    if request.path != reverse("wall"):
+        return False
+    names = {one.partition(".")[2] for one in request.user.get_all_permissions()}
+    return all(name.startswith("view_") and "payload" not in name for name in names)

@@ -45,28 +45,42 @@ document.addEventListener("htmx:afterSwap", () => {
     for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
 });
 
-/* The dashboard refreshes itself. It warns when a request fails or its data is old, and reloads the
-   page, which leads to the log-in, when the response is not the dashboard. */
+/* The dashboard and the wall refresh themselves. They say since when they are not live if a request
+   fails, or if their data is old. If the response is another page, the dashboard is loaded again,
+   which leads to the log-in; the wall stays, and says so: nobody may be there to log in. */
 const OLD = 30_000; // milliseconds
+const LOST = "Connection lost; data may be stale.";
 let refreshed = Date.now();
 
 document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.target.id !== "dashboard") return;
-    const answered = event.detail.xhr.status < 500;
-    if (answered) refreshed = Date.now();
-    stale(!answered);
-    if (answered && !event.detail.xhr.responseText.includes('id="dashboard"')) {
-        event.detail.shouldSwap = false;
-        window.location.reload();
+    const { target, xhr } = event.detail;
+    if (!["dashboard", "wall"].includes(target.id)) return;
+    if (xhr.status < 400 && xhr.responseText.includes(`id="${target.id}"`)) {
+        refreshed = Date.now();
+        return stale("");
     }
+    event.detail.shouldSwap = false;
+    if (xhr.status >= 500) stale(`The MSH answers ${xhr.status}; data may be stale.`);
+    else if (target.id === "dashboard") window.location.reload();
+    else if (new URL(xhr.responseURL).pathname === target.dataset.login) {
+        stale("The session has ended: log in again.");
+    } else stale(`The MSH refuses this page (${xhr.status}).`);
 });
-document.addEventListener("htmx:sendError", () => stale(true));
-document.addEventListener("htmx:timeout", () => stale(true));
-setInterval(() => Date.now() - refreshed > OLD && stale(true), 1_000);
+document.addEventListener("htmx:sendError", () => stale(LOST));
+document.addEventListener("htmx:timeout", () => stale(LOST));
+setInterval(() => {
+    const warning = document.querySelector("[data-stale]");
+    if (warning?.hidden && Date.now() - refreshed > OLD) stale(LOST);
+}, 1_000);
 
-function stale(is) {
-    const warning = document.getElementById("dashboard-stale");
-    if (warning) warning.hidden = !is;
+/* A screen reader is told once: the text changes only with the reason. */
+function stale(why) {
+    const warning = document.querySelector("[data-stale]");
+    if (!warning) return;
+    const since = new Date(refreshed).toLocaleTimeString([], { hour12: false });
+    const words = why && `${why} Not live since ${since}. Retrying every 10 seconds.`;
+    if (warning.textContent !== words) warning.textContent = words;
+    warning.hidden = !why;
 }
 
 /* Each response of a page that refreshes itself has the menu too, and says which process is silent. */

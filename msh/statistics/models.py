@@ -152,11 +152,11 @@ class StatisticsProgress(models.Model):
     not change any more when all transactions before `fence` have ended.
     """
 
-    history_id = models.BigIntegerField(default=0, db_default=0)
-    attempt_id = models.BigIntegerField(default=0, db_default=0)
+    history_id = models.BigIntegerField(default=0)
+    attempt_id = models.BigIntegerField(default=0)
     up_to = models.DateTimeField(null=True)
-    next_history_id = models.BigIntegerField(default=0, db_default=0)
-    next_attempt_id = models.BigIntegerField(default=0, db_default=0)
+    next_history_id = models.BigIntegerField(default=0)
+    next_attempt_id = models.BigIntegerField(default=0)
     next_at = models.DateTimeField(null=True)
     fence = models.BigIntegerField(null=True)
 

@@ -49,6 +49,8 @@ CORPUS = [
     b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + GET,
     b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     b"\r\n\r\n" + GET,
+    b"\n" + GET,
+    b"\r\r\n\n" + GET,
     with_length(b"/a", b""),
     with_length(b"/a", b"body") + GET,
     with_length(b"/a", INNER) + GET,
@@ -86,7 +88,7 @@ CORPUS = [
 ]
 
 
-LINES = re.compile(rb"\A(\r\n)+")
+LINES = re.compile(rb"\A[\r\n]+")
 SPACES = re.compile(rb"\A([A-Z]+) +")
 BEFORE_VERSION = re.compile(rb"\A([A-Z]+ [^ \r\n]+) +(?=HTTP/)")
 
@@ -103,8 +105,8 @@ class Read:
 def as_h11_reads(data: bytes) -> list[Read]:
     """Those that are whole, up to one that is the last of its connection. Each is read by a
     connection of its own: h11 stops where a protocol might be changed. Unlike us, it does not take
-    empty lines before a request (RFC 9112 2.2), several spaces in its first line (3), and a second
-    request of a client of HTTP/1.0."""
+    empty lines before a request, whatever ends them (RFC 9112 2.2), several spaces in its first
+    line (3), and a second request of a client of HTTP/1.0."""
     requests: list[Read] = []
     while data:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)

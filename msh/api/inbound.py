@@ -108,7 +108,7 @@ def add_content(messages: list[dict[str, Any]]) -> None:
 
 def _payloads(messages: list[int]) -> dict[int, list[dict[str, Any]]]:
     names = ("number", "content_type", "label", "description", "size")
-    rows = InboundPayload.objects.filter(message__in=messages).order_by("message", "position")
+    rows = InboundPayload.objects.filter(message__in=messages).order_by("message_id", "position")
     found = defaultdict(list)
     for key, *values in rows.values_list(
         "message", "position", "content_type", "label", "description", Length("content")

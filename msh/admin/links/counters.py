@@ -167,5 +167,5 @@ def with_places(links: QuerySet[OutboundLink]) -> QuerySet[OutboundLink]:
 
 
 def _oldest_flight() -> Subquery:
-    first = _flights(_READY).order_by("message").values("message__submitted_at")
+    first = _flights(_READY).order_by("message_id").values("message__submitted_at")
     return Subquery(first[:1])

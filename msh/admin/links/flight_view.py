@@ -204,7 +204,7 @@ def _first_of_queue(link: OutboundLink) -> Iterable[OutboundMessage]:
     """Messages that fly, then those of one attempt, which wait for no place."""
     queue = OutboundMessage.objects.head_of_queue(link.pk, FIRST_ROWS).defer("head")
     ready = FLIGHTS_IN[OutboundState.QUEUED]
-    flights = link.flights.filter(ready).order_by("message").values("message")
+    flights = link.flights.filter(ready).order_by("message_id").values("message")
     flying = _messages(link).filter(pk__in=flights[:FIRST_ROWS]).order_by("pk")
     return [*flying, *queue][:FIRST_ROWS]
 

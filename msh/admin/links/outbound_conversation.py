@@ -138,7 +138,9 @@ def stopped_by(row: OutboundConversation) -> str:
 
 
 def stopped_conversations(link: OutboundLink) -> list[Table]:
-    behind = Flight.objects.filter(ordered_in=OuterRef("pk"), waits_turn=True).order_by("message")
+    behind = Flight.objects.filter(ordered_in=OuterRef("pk"), waits_turn=True).order_by(
+        "message_id"
+    )
     counted = ArraySubquery(behind.values("pk")[: COUNTED + 1])
     stopped: Any = OutboundConversation.objects.waiting()
 

@@ -83,7 +83,8 @@ class ConsumerAdmin(AuditedAdmin):
         return consumers.annotate(
             undecided=_count(Delivery.objects.waiting_for_operator()),
             retried=_count(Delivery.objects.filter(state=DeliveryState.FAILED)),
-            completed_at=Subquery(done.order_by("-message").values("ended_at")[:1]),
+            newest=Subquery(of_it.order_by("-message_id").values("state")[:1]),
+            completed_at=Subquery(done.order_by("-message_id").values("ended_at")[:1]),
         )
 
     @admin.display(description="state")
@@ -94,20 +95,25 @@ class ConsumerAdmin(AuditedAdmin):
             return markup.badge("needs a decision", "danger")
         if consumer.retried:
             return markup.badge("failing", "warning")
+        if consumer.newest == DeliveryState.REJECTED:
+            return markup.badge("rejects", "warning")
         silent = consumer.kind == ConsumerKind.PULL and not consumer.fetched_at
         return markup.badge("never fetched", "warning") if silent else markup.badge("ok", "success")
 
     @admin.display(description="open deliveries")
     def waiting(self, consumer: Any) -> str:
-        """Each number leads to the deliveries."""
+        """Each leads to the deliveries. What was rejected is not open, but is no success either."""
         of_it = {"consumer__id__exact": consumer.pk}
         lists = {"undecided": {"is": "undecided"}, "retried": {"state__exact": "failed"}}
         shown = [
-            (markup.list_url(Delivery, **lists[name], **of_it), getattr(consumer, name), name)
+            (markup.list_url(Delivery, **lists[name], **of_it), f"{count} {name}")
             for name in lists
+            if (count := getattr(consumer, name))
         ]
-        link = '<a href="{}" class="text-link">{} {}</a>'
-        return format_html_join(", ", link, (one for one in shown if one[1])) or markup.DASH
+        if consumer.newest == DeliveryState.REJECTED:
+            rejected = markup.list_url(Delivery, state__exact=consumer.newest, **of_it)
+            shown.append((rejected, "the last one was rejected"))
+        return format_html_join(", ", '<a href="{}" class="text-link">{}</a>', shown) or markup.DASH
 
     @admin.display(description="last completed")
     def last_completed(self, consumer: Any) -> str:

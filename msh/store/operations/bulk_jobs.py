@@ -68,7 +68,7 @@ def first_item(job: int) -> BulkItem | None:
 
 def _open_items() -> QuerySet[BulkItem]:
     items = BulkItem.objects.filter(done=None, job__state=BulkState.RUNNING)
-    return items.order_by("job", "pk").select_related("job")
+    return items.order_by("job_id", "pk").select_related("job")
 
 
 def skip_item(item: BulkItem, why: str) -> None:

@@ -1,5 +1,7 @@
 """The list of consumers says how each is doing, and leads to its deliveries."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -31,6 +33,34 @@ def test_one_that_needs_a_decision(administrator: Client) -> None:
     listed = administrator.get(where).context["cl"].result_list
     assert {one.state for one in listed} == {"blocked", "parked"}
     assert "2 undecided" in page_of(administrator, system)
+
+
+def test_one_that_rejects_is_not_ok(administrator: Client) -> None:
+    system = consumer(ConsumerKind.PULL, name="billing")
+    now = timezone.now()
+    for state, message in zip(("completed", "rejected"), receive(make_world(), 2), strict=True):
+        Delivery.objects.create(
+            consumer=system, message=message, state=state, attempt=1, started_at=now, ended_at=now
+        )
+    shown = row(administrator)
+    assert "rejects" in shown
+    assert "the last one was rejected" in shown
+    assert f"state__exact=rejected&amp;consumer__id__exact={system.pk}" in shown
+
+
+def test_the_last_completed_is_the_newest(administrator: Client) -> None:
+    system = consumer(ConsumerKind.PULL, name="erp")
+    ends = [timezone.now() - timedelta(days=3), timezone.now() - timedelta(minutes=5)]
+    for ended, message in zip(ends, receive(make_world(), 2), strict=True):
+        Delivery.objects.create(
+            consumer=system,
+            message=message,
+            state="completed",
+            attempt=1,
+            started_at=ended,
+            ended_at=ended,
+        )
+    assert "5 min ago" in row(administrator)
 
 
 def test_one_that_works_and_one_that_is_off(administrator: Client) -> None:

@@ -327,16 +327,19 @@ def _moved_to(response: aiohttp.ClientResponse) -> str:
 
 
 def _words(response: aiohttp.ClientResponse, start: bytes) -> str:
+    """Return what the body says to a reader. That of a success only if it is a page: no MSH answers
+    so, but a proxy or a log-in of the network does."""
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
+    is_page = kind in ("text/html", "application/xhtml+xml")
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
-    if response.status < 400 or not is_text:
+    if not (is_page if response.status < 400 else is_text):
         return ""
     try:
         text, _ = decoded(start, encoding_of(response), WORDS_READ)
     except UnreadableCoding:
         return ""
     shown = text.decode(errors="replace")
-    if kind in ("text/html", "application/xhtml+xml"):
+    if is_page:
         shown = text_of_page(shown)
     words = shortened(plain(shown), WORDS_LIMIT)
     return "" if words == response.reason else words  # many servers say both times the same

@@ -76,10 +76,19 @@ def test_response_body_is_ignored_and_connection_kept(transmit: Transmit, peer: 
 def test_a_page_of_an_error_is_told_without_its_tags(
     transmit: Transmit, peer: Peer, page: str, words: str
 ) -> None:
-    """F24 of the review of the console."""
     headers = {"Content-Type": "text/html; charset=utf-8"}
     peer.script(status(503, body=page.encode(), headers=headers))
     assert result_of(transmit()).detail == f"503 Service Unavailable: {words}"
+
+
+def test_a_page_that_is_no_error_is_told_too(transmit: Transmit, peer: Peer) -> None:
+    """An MSH answers without a page: what does is a proxy or a hotel's log-in."""
+    headers = {"Content-Type": "text/html"}
+    page = b"<head><title>Guests</title></head><p>Log in to the guest network</p>"
+    peer.script(status(200, body=page, headers=headers))
+    result = result_of(transmit())
+    assert result.detail == "200 OK: Log in to the guest network"
+    assert result.outcome == AttemptOutcome.TRANSMITTED
 
 
 def test_what_is_no_page_is_told_as_it_is(transmit: Transmit, peer: Peer) -> None:

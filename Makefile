@@ -77,13 +77,18 @@ scale-out: $(VENV)/ready-to-test hosts haproxy
 up: $(VENV)/ready-to-run
 	$(PY) manage.py up --data var/msh --port 8000 $(ARGS)
 
+# Otherwise each of four test processes would compile all of it at the same time.
+COMPILED = $(PY) -m compileall -q -j 0 msh partners
+
 # -c: pytest would look for its settings beside a folder that is among the options.
 # What it runs without ARGS: `testpaths` in pyproject.toml.
 test: $(VENV)/ready-to-test
+	$(COMPILED)
 	$(PY) -m pytest -c pyproject.toml -n 4 $(ARGS)
 
 EVERYTHING := -o testpaths=tests
 test-all: $(VENV)/ready-to-test browser hosts
+	$(COMPILED)
 	$(PY) -m pytest -c pyproject.toml $(EVERYTHING) -n 4 $(ARGS)
 
 # The settings of an MSH are not needed for it: their checks are skipped.

@@ -21,12 +21,19 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: to look through it again and again for garbage takes a tenth of
-    the time of the tests."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What is loaded here stays: nothing of it is garbage."""
+    gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """To look through what is loaded again and again takes a tenth of the time of the tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

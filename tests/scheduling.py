@@ -7,12 +7,16 @@ notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So test
 the browser tests of its worker, and waits for those of the other one (`network_interfaces`).
 
 (pytest-xdist 3.8 sees no mark xdist_group under pytest 9.2, so `--dist loadgroup` is not enough.)
+
+Before that, workers share the work of the first import: in a fresh checkout every file has to be
+compiled, tests twice.
 """
 
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -36,6 +40,22 @@ def network_interfaces(*, change: bool) -> Iterator[None]:
     with (Path(os.environ["MSH_TESTS_FOLDER"]) / "network-interfaces").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if change else fcntl.LOCK_SH)
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker begins at another file, and finds what the others have compiled meanwhile. An
+    error shows up again where the tests of the file are collected."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return
+    root = session.config.rootpath
+    folders = [path for word in session.config.args if (path := root / word).is_dir()]
+    files = sorted({file for folder in folders for file in folder.rglob("test_*.py")})
+    first = len(files) * int(worker[2:]) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[first:] + files[:first]:
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

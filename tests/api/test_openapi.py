@@ -4,18 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
-import schemathesis
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.test import Client
 from django.utils import timezone
-from drf_spectacular.generators import SchemaGenerator
-from hypothesis import HealthCheck, Phase, settings
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from msh.allowance import Allowance
 from msh.api.framework import access
@@ -30,7 +26,6 @@ from msh.models import (
     OutboundConversation,
     OutboundMessage,
 )
-from msh.wsgi import application
 from partners.models import Partner
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.application import Application, order
@@ -45,13 +40,19 @@ from tests.flows.world import World, make_world
 pytestmark = pytest.mark.django_db
 
 
-def document() -> Any:
-    generator: Any = SchemaGenerator()  # type: ignore[no-untyped-call]
-    return generator.get_schema(request=None, public=True)
+@pytest.fixture
+def by_document() -> Any:
+    """It takes seconds to import, which other test processes do without."""
+    return import_module("tests.api.by_document")
 
 
-def test_every_address_is_in_the_document() -> None:
-    paths = document()["paths"]
+@pytest.fixture
+def schema(by_document: Any) -> Any:
+    return by_document.SCHEMA
+
+
+def test_every_address_is_in_the_document(by_document: Any) -> None:
+    paths = by_document.document()["paths"]
     documented = {
         (method.upper(), path.removeprefix("/api/v1/"))
         for path, methods in paths.items()
@@ -177,31 +178,13 @@ def conversations() -> dict[str, dict[str, Any]]:
     return {row.conversation_id: {"id": row.pk} for row in rows}
 
 
-@schemathesis.serializer("application/x-ndjson")
-def as_it_is(context: Any, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
-
-
-SCHEMA = schemathesis.openapi.from_dict(document())
-SCHEMA.app = application
 PARAMETERS: dict[str, dict[str, Any]] = {}
 """Of the path, by operationId, as long as a test has its rows."""
 
 
-def operation_id(operation: Any) -> str:
-    return str(operation.definition.raw["operationId"])
-
-
-def ask(case: schemathesis.Case[Any], application: Application) -> int:
-    """The status. What the document cannot say (which TPAIds there are) may be refused."""
-    response = case.call_and_validate(
-        headers={"Authorization": f"Bearer {application.secret}"},
-        excluded_checks=[positive_data_acceptance],
-    )
-    return int(response.status_code)
-
-
-def test_each_success_of_the_document_is_met(world: World, api: Application) -> None:
+def test_each_success_of_the_document_is_met(
+    world: World, api: Application, by_document: Any
+) -> None:
     line = json.dumps(order(world, "m-4")).encode()
     reason = {"body": {"reason": "agreed"}, "media_type": "application/json"}
     more: dict[str, dict[str, Any]] = {
@@ -239,26 +222,17 @@ def test_each_success_of_the_document_is_met(world: World, api: Application) -> 
     }
     last = {**reason, "body": {"reason": "agreed", "last": 7}}
     more |= {name: last for name in more if name.startswith("start_order")}
-    for found in SCHEMA.get_all_operations():
-        assert isinstance(found, Ok)
-        operation = found.ok()
-        name = operation_id(operation)
+    for name, operation in by_document.operations():
         documented = {int(s) for s in operation.definition.raw["responses"] if s[0] == "2"}
         if name in ("act_on_message", "cancel_queue") or name in (*IN_ORDER_OUT, *IN_ORDER_IN):
             documented -= {202}  # needs MSH_SECOND_PERSON: tests/four_eyes/test_entries.py
         given = {"path_parameters": PARAMETERS.get(name, {}), **more.get(name, {})}
-        met = {ask(operation.Case(**given), api) for _ in documented}
+        met = {by_document.ask(operation.Case(**given), api) for _ in documented}
         assert met == documented, name
 
 
-@SCHEMA.parametrize()
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-def test_answers_are_those_of_the_document(case: schemathesis.Case[Any], api: Application) -> None:
+def test_answers_are_those_of_the_document(
+    by_document: Any, schema: Any, api: Application, request: pytest.FixtureRequest
+) -> None:
     """Nor a 500."""
-    ask(case, api)
+    by_document.ask_all(request=request)

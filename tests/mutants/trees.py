@@ -31,10 +31,7 @@ TEMPLATE = "migrated"
 WITHOUT_DATABASE = "tests/protocol"
 PASSED, FAILED, INVALID = "passed", "failed", "INVALID"
 CAUGHT, SURVIVED = "caught", "SURVIVED"
-PYTEST = (
-    *("-m", "pytest", "-q", "-x", "--no-header", "--reuse-db"),
-    *("-p", "no:cacheprovider", "-p", "no:schemathesis"),  # its import takes longer than most tests
-)
+PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--reuse-db", "-p", "no:cacheprovider")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""What schemathesis asks, by the OpenAPI document alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import schemathesis
+from django.db import transaction
+from drf_spectacular.generators import SchemaGenerator
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from msh.wsgi import application
+from tests.api.application import Application
+
+
+def document() -> Any:
+    generator: Any = SchemaGenerator()  # type: ignore[no-untyped-call]
+    return generator.get_schema(request=None, public=True)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_it_is(context: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+SCHEMA = schemathesis.openapi.from_dict(document())
+SCHEMA.app = application
+
+
+def operations() -> Iterator[tuple[str, Any]]:
+    """Each with its operationId."""
+    for found in SCHEMA.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+        yield str(operation.definition.raw["operationId"]), operation
+
+
+def ask(case: schemathesis.Case[Any], api: Application) -> int:
+    """The status. What the document cannot say (which TPAIds there are) may be refused."""
+    response = case.call_and_validate(
+        headers={"Authorization": f"Bearer {api.secret}"},
+        excluded_checks=[positive_data_acceptance],
+    )
+    return int(response.status_code)
+
+
+@schemathesis.pytest.from_fixture("schema").parametrize()
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def ask_all(case: schemathesis.Case[Any], api: Application) -> None:
+    """Of each operation many cases. Each finds what the test has made."""
+    before = transaction.savepoint()
+    try:
+        ask(case, api)
+    finally:
+        transaction.savepoint_rollback(before)

@@ -1,6 +1,7 @@
 """pytest plugin: with `-n`, the tests of some folders go to one worker: one JVM, one browser, one
 MSH with hosts of its own, one data folder of `manage.py up`, two MSHs that know each other. The
-browser tests, which take longest, are shared between two.
+browser tests, which take longest, are shared between two. So do those of a file with a fixture for
+all of them, such as a web server: it is started once.
 
 tests/hosts makes and removes network interfaces. Chromium gives up every request under way when it
 notices that (net::ERR_NETWORK_CHANGED), and a page then lacks a script. So tests/hosts comes after
@@ -16,6 +17,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +25,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+ROOT = Path(__file__).resolve().parents[1]
 TOGETHER = {
     "tests/spark/": "spark",
     "tests/browser/test_a": "browser",  # access, actions, alerts: four tenths of the time
@@ -58,13 +61,27 @@ def pytest_collection(session: pytest.Session) -> None:
             import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
+@cache
+def together(nodeid: str) -> str:
+    """The name of the tests with which this one goes to one worker."""
+    for beginning, name in TOGETHER.items():
+        if nodeid.startswith(beginning):
+            return name
+    file = nodeid.partition("::")[0]
+    return file if _shares_a_fixture(file) else nodeid
+
+
+@cache
+def _shares_a_fixture(file: str) -> bool:
+    return 'fixture(scope="module")' in (ROOT / file).read_text(encoding="utf-8")
+
+
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Tests of those folders first; every other by itself to whichever worker is free."""
+    """Those tests first, the largest group before all; every other by itself to whichever worker
+    is free."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next(
-            (name for folder, name in TOGETHER.items() if nodeid.startswith(folder)), nodeid
-        )
+        return together(nodeid)
 
 
 @pytest.hookimpl

@@ -3,7 +3,6 @@
 import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,9 +18,9 @@ from tests.web import web_process
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
-    with web_process(tmp_path, threads=1, MSH_READ_TIMEOUT="0.5") as port:
+@pytest.fixture(scope="module")
+def port(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with web_process(tmp_path_factory.mktemp("web"), threads=1, MSH_READ_TIMEOUT="0.5") as port:
         yield port
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,20 +35,27 @@ class Web(NamedTuple):
     log: Path
 
 
-@pytest.fixture(params=[1, 2])
-def web(django_db_setup: None, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Web]:
+@pytest.fixture(scope="module", params=[1, 2])
+def web(
+    django_db_setup: None,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[Web]:
     allow_sockets(2000)
-    with web_process(tmp_path, workers=request.param, threads=4) as port:
+    folder = tmp_path_factory.mktemp("web")
+    with web_process(folder, workers=request.param, threads=4) as port:
         (parent,) = [pid for pid in children(os.getpid()) if f"--port\0{port}" in command(pid)]
         wait_until(lambda: len(children(parent)) == request.param)
-        yield Web(port, children(parent), tmp_path / "web.log")
+        yield Web(port, children(parent), folder / "web.log")
 
 
 @pytest.fixture
 def token(transactional_db: None) -> str:
+    """Another one in each test: a process remembers whose the last one was."""
     partner = Partner.objects.create(name="acme", uri="http://peer.example/ebxml/")
-    Credential.objects.create(partner=partner, sha256=digest_of("token"))
-    return "token"
+    token = uuid.uuid4().hex
+    Credential.objects.create(partner=partner, sha256=digest_of(token))
+    return token
 
 
 def reset(port: int, sent: bytes = b"") -> None:

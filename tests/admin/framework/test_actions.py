@@ -115,12 +115,13 @@ def test_get_changes_nothing(administrator: Client) -> None:
 
 def offered_to(client: Client) -> set[str]:
     """The actions to whose dialogs the pages of their rows lead."""
-    found = set()
-    for model, action in ACTIONS:
-        row = model._default_manager.latest("pk")
-        if path_of(row, action.name) in page_of(client, row):
-            found.add(f"{model.__name__} {action.name}")
-    return found
+    rows = {model: model._default_manager.latest("pk") for model, _ in ACTIONS}
+    pages = {model: page_of(client, row) for model, row in rows.items()}
+    return {
+        f"{model.__name__} {action.name}"
+        for model, action in ACTIONS
+        if path_of(rows[model], action.name) in pages[model]
+    }
 
 
 def test_no_action_is_offered_to_who_may_only_look(administrator: Client, viewer: Client) -> None:

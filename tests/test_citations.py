@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ SUFFIXES = {".py", ".md", ".html", ".dtd", ".css", ".js", ".toml"}
 
 DECISION = re.compile(r"\bD\d{1,3}\b")
 REQUIREMENT = re.compile(r"\b(?:00[0-4]-\d{2,3}|EB-\d{3})\b")
-SECTION = re.compile(r"(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
+SECTION = re.compile(r"(?<!\S)(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
     r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
 )
@@ -44,6 +45,7 @@ def _found(pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
             yield f"{path.relative_to(ROOT)}:{line}", match
 
 
+@cache
 def _anchors(page: Path) -> set[str]:
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)

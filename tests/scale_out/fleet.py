@@ -6,6 +6,7 @@ Each is in a network namespace of its own; the load balancer (HAProxy) is here.
 import asyncio
 import base64
 import secrets
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -24,7 +25,6 @@ from msh.standalone import datafolder
 from tests.hosts.process_clock import Clock
 from tests.hosts.server_clock import ServerClock, clock_folder
 from tests.hosts.servers import Cache, Primary
-from tests.scale_out.clusters import haproxy
 from tests.scale_out.network import Node, Router
 
 WEB_PORT = 8000
@@ -52,6 +52,14 @@ SELECT replace(task, 'msh.tasks.', ''), every
 FROM django_celery_beat_periodictask entry
 JOIN django_celery_beat_intervalschedule interval ON interval.id = entry.interval_id
 """
+
+
+def haproxy() -> str:
+    """Raises DemoFailed where there is none."""
+    program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin")
+    if not program:
+        raise DemoFailed("HAProxy is missing: apt-get install haproxy")
+    return program
 
 
 class Alone(Primary):

@@ -73,7 +73,7 @@ def together(nodeid: str) -> str:
 
 @cache
 def _shares_a_fixture(file: str) -> bool:
-    return 'fixture(scope="module")' in (ROOT / file).read_text(encoding="utf-8")
+    return 'scope="module"' in (ROOT / file).read_text(encoding="utf-8")
 
 
 class FoldersTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types

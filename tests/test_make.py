@@ -12,15 +12,23 @@ ROOT = Path(__file__).resolve().parents[1]
 TOO_OLD = "exit 1"
 NEEDS_MORE = {
     "browser": "Chromium",
-    "conformance": "minutes: pytest runs of its own",
-    "demo": "minutes: two MSHs with a proxy between them",
+    "cases": "time: public bug reports, at the real web server",
+    "conformance": "time: pytest runs of its own",
+    "corpus": "time: messages of other products, at the real web server",
+    "delivery": "time: consumers that hang, queues of thousands, retention",
+    "demo": "time: two MSHs with a proxy between them",
     "embedded": "root, to start servers as another user",
-    "exchange": "minutes: MSHs of many processes, which are killed",
+    "endpoint": "time: the real web server",
+    "exchange": "time: MSHs of many processes, which are killed",
     "hosts": "root, network namespaces, a C compiler and PgBouncer",
-    "processes": "minutes: `manage.py up`, and each process without its database",
+    "many": "time: exports, replays and searches of thousands",
+    "processes": "time: `manage.py up`, processes without a database or a feature",
+    "sign_on": "time: an identity provider",
+    "smtpd": "time: a mail server, storms of connections",
     "spark": "Java 17",
-    "tracing": "minutes: processes with OpenTelemetry",
-    "upgrade": "minutes: an MSH is migrated at work",
+    "tracing": "time: processes with OpenTelemetry",
+    "upgrade": "time: an MSH is migrated at work",
+    "web": "time: the real web server, storms of connections",
 }
 """The folders of tests that `make test` leaves out, and why. All others are in `testpaths`."""
 WITHOUT_VENV = 'case "$2" in *ensurepip*) exit 1 ;; esac'

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 FEATURES = ("msh.alerts", "msh.business_keys", "msh.four_eyes", "msh.statistics")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = """
 from msh.settings import *
 

@@ -87,13 +87,15 @@ class IncidentList(ReadOnlyAdmin[Incident]):
     actions = ("assign_selected",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
-        """With the reason of the last answer about the message of each."""
+        """With the last answer about the message of each, and its reason."""
         sent = Attempt.objects.filter(
             message__link__partner=OuterRef("partner"), message__message_id=OuterRef("message_id")
         )
-        reasons = sent.order_by("-claimed_at").values("reason")[:1]
+        last = sent.order_by("-claimed_at")
         incidents: QuerySet[Incident] = super().get_queryset(request)
-        return incidents.annotate(answered=Subquery(reasons))
+        return incidents.annotate(
+            answered=Subquery(last.values("reason")[:1]), answer=Subquery(last.values("detail")[:1])
+        )
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
@@ -137,11 +139,14 @@ class IncidentList(ReadOnlyAdmin[Incident]):
 
     @display(description="Problem")
     def problem(self, incident: Any) -> str:
-        """In a cell that links to the incident: links cannot be nested."""
+        """In a cell that links to the incident: links cannot be nested. The answer says more than
+        the incident if the cause is its reason."""
         is_out = incident.direction == Direction.OUT
         cause = cause_of(incident.kind, Reason((is_out and incident.answered) or Reason.NONE))
+        is_of_answer = cause.title != cause_of(incident.kind).title
+        detail = markup.verbatim(incident.answer) if is_of_answer else self.detail_text(incident)
         shown = '{}<div class="msh-note msh-clipped">{}</div>'
-        return format_html(shown, cause.title, self.detail_text(incident))
+        return format_html(shown, cause.title, detail)
 
     @display(description="State")
     def status(self, incident: Incident) -> str:

@@ -28,6 +28,7 @@ def test_it_names_the_cause_that_the_answer_names(administrator: Client) -> None
     dashboard = administrator.get(reverse("admin:index")).content.decode()
     cause = dashboard.split('<span class="msh-cause">')[1].split("</span>")[0]
     assert cause in listed
+    assert "415 Unsupported Media Type" in listed
 
 
 def test_several_are_taken_at_once_and_one_by_a_button(keeper: Client) -> None:

@@ -122,9 +122,12 @@ class ConsumerAdmin(AuditedAdmin):
     @admin.display(description="takes")
     def takes(self, consumer: Consumer) -> str:
         partner = markup.link_to(consumer.partner) if consumer.partner else "any partner"
-        what = consumer.service_interface or "any service", consumer.action or "any action"
+        service, action = consumer.service_interface, consumer.action
+        what = f"{service or 'any service'} / {action or 'any action'}"
         shown = '{}<div class="msh-note msh-clipped">{}</div>'
-        return format_html(shown, partner, markup.in_words(" / ".join(what)))
+        return format_html(
+            shown, partner, markup.in_words(what if service or action else "any message")
+        )
 
     @admin.display(description="destination")
     def destination(self, consumer: Consumer) -> str:

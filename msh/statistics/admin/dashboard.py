@@ -12,6 +12,8 @@ from msh.statistics.store.read import Minutes, minutes
 from . import charts
 from .last_hour import clock, first_minute
 
+NAMES = ("acknowledged", "received", "retries", "duplicates")
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -31,7 +33,7 @@ DAY = Period("last 24 hours", 24 * 60, 10, 4 * 60)
 @parts.register
 def charts_of_the_dashboard(request: HttpRequest, now: datetime) -> Mapping[str, object]:
     """Is it getting better? And what is usual?"""
-    (day,) = minutes(first_minute(DAY.length), DAY.length, [((), ())])
+    (day,) = minutes(first_minute(DAY.length), DAY.length, [((), ())], names=NAMES)
     return {
         "charts": list(_charts(day, HOUR, _messages, _repeated)),
         "charts_of_day": list(_charts(day, DAY, _messages, _repeated)),

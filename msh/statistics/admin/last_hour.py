@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.admin.framework import curves
 from msh.admin.framework.curves import About
-from msh.statistics.store.read import Minutes, minutes
+from msh.statistics.store.read import MINUTELY, Minutes, minutes
 
 from . import charts
 
@@ -24,7 +24,8 @@ def small_curves(about: Sequence[About]) -> Sequence[str]:
     if not about:
         return []
     begin = first_minute()
-    return [_small(one, found) for one, found in zip(about, _read(begin, about), strict=True)]
+    read = _read(begin, about, ("waiting",))
+    return [_small(one, found) for one, found in zip(about, read, strict=True)]
 
 
 @curves.whole.register
@@ -47,8 +48,10 @@ def clock(at: datetime) -> str:
     return timezone.localtime(at).strftime("%H:%M")
 
 
-def _read(begin: datetime, about: Sequence[About]) -> Sequence[Minutes]:
-    return minutes(begin, MINUTES, [(one.partners, one.consumers) for one in about])
+def _read(
+    begin: datetime, about: Sequence[About], names: Sequence[str] = MINUTELY
+) -> Sequence[Minutes]:
+    return minutes(begin, MINUTES, [(one.partners, one.consumers) for one in about], names=names)
 
 
 _WAITING = {True: "Queue", False: "Open deliveries"}

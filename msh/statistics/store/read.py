@@ -187,15 +187,14 @@ class _Minute:
 
 
 # Each part is a search of the constraint's index, which has rows without a partner too.
-_MINUTES = Statement(
-    f"""
+_MINUTES_OF = f"""
     SELECT line, begins,
            {", ".join(f"sum({name})::bigint AS {name}" for name in MINUTELY)},
            (SELECT up_to FROM msh_statisticsprogress) AS up_to
     FROM (
         SELECT line, slot.*
         FROM unnest(%(lines_of_partners)s::int[], %(partner_ids)s::bigint[]) AS of (line, id)
-        JOIN msh_statistics slot ON slot.partner_id = of.id
+        JOIN msh_statistics slot ON slot.partner_id = of.id {{}}
         UNION ALL
         SELECT line, slot.*
         FROM unnest(%(lines_of_consumers)s::int[], %(consumer_ids)s::bigint[]) AS of (line, id)
@@ -208,8 +207,11 @@ _MINUTES = Statement(
                                 AND slot.consumer_id IS NULL) slot
     WHERE unit = 'minute' AND begins >= %(begin)s
     GROUP BY line, begins
-    """,
-    _Minute,
+"""
+_MINUTES = Statement(_MINUTES_OF.format(""), _Minute)
+# Of a partner only the row in which somebody looked what waits: for a group of hundreds.
+_LOOKED = Statement(
+    _MINUTES_OF.format("AND slot.agreement_id IS NULL AND slot.consumer_id IS NULL"), _Minute
 )
 
 Key = tuple[int, int | None]
@@ -246,14 +248,18 @@ def minutes(
     begin: datetime,
     number: int,
     about: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    names: Sequence[str] = MINUTELY,
 ) -> list[Minutes]:
     """Return so many minutes from `begin` on, for each of `about`: keys of partners and of
-    consumers, which are added up; without any: of the whole MSH. One statement for all."""
+    consumers, which are added up; without any: of the whole MSH. One statement for all. `names`:
+    those that are asked for."""
     whole = len(about)  # the MSH has a row of each minute in which somebody looked
     partners = [(line, key) for line, (keys, _) in enumerate(about) for key in keys]
     consumers = [(line, key) for line, (_, keys) in enumerate(about) for key in keys]
+    statement = _LOOKED if tuple(names) == ("waiting",) else _MINUTES
     (rows,) = run(
-        _MINUTES(
+        statement(
             lines_of_partners=[line for line, _ in partners],
             partner_ids=[key for _, key in partners],
             lines_of_consumers=[line for line, _ in consumers],
@@ -276,7 +282,7 @@ def minutes(
                 )
                 for at in range(number)
             ]
-            for name in MINUTELY
+            for name in names
         }
         for line in range(whole)
     ]

@@ -15,7 +15,7 @@ def test_nothing_is_ordered_by_the_ordering_of_another_model() -> None:
         field.name
         for model in apps.get_models()
         for field in model._meta.concrete_fields
-        if field.related_model and field.related_model._meta.ordering
+        if (other := field.related_model) and other._meta.ordering
     }
     assert {"message", "job"} <= relations
     found = [
@@ -30,8 +30,9 @@ def test_nothing_is_ordered_by_the_ordering_of_another_model() -> None:
 
 def ordered_by(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if is_call and node.func.attr == "order_by":
-            for argument in node.args:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    yield node.lineno, argument.value
+        match node:
+            case ast.Call(func=ast.Attribute(attr="order_by"), args=arguments):
+                for argument in arguments:
+                    match argument:
+                        case ast.Constant(value=str(name)):
+                            yield node.lineno, name

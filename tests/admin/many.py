@@ -208,4 +208,5 @@ def standing_deliveries(
     return Delivery.objects.create(
         consumer=consumer, message=first, state=state, attempt=3, failures=3,
         started_at=since, ended_at=since, detail=detail,
+        due=timezone.now() + timedelta(hours=1) if state in ("processing", "failed") else None,
     )  # fmt: skip

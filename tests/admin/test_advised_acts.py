@@ -3,6 +3,7 @@ what is not possible. All states of messages, links and conversations, both dial
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.db.models import Model
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
+from msh import roles
 from msh.admin.links.advice import advice_on
 from msh.flows.operations import actions, link_actions
 from msh.flows.operations.inspection.acts import acts_of
@@ -20,18 +22,26 @@ from msh.flows.operations.inspection.ways import Standing, words_of
 from msh.flows.operations.inspection.why_not_sent import advised
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
+    SHOWN_STATES,
     Flight,
     InboundConversation,
+    InboundLink,
+    InboundMessage,
+    InboundState,
     Incident,
     OutboundConversation,
     OutboundLink,
     OutboundMessage,
+    shown_state,
 )
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from msh.protocol.kinds import IncidentKind
-from msh.protocol.lane import OPERATOR
+from msh.protocol.flight.numbering import NumberingState
+from msh.protocol.kinds import DeliveryState, IncidentKind
+from msh.protocol.lane import OPERATOR, LaneState
 from msh.protocol.reason import Reason
+from msh.store.operations.operator_actions import open_links
 from partners.models import Partner
+from partners.models.dialects import Dialect
 from tests.admin.conftest import late_world, suspended_world, url, use, waiting_world
 from tests.admin.incidents.test_first_step import opened
 from tests.admin.links.test_conversation import stop
@@ -39,7 +49,7 @@ from tests.admin.many import standing_deliveries
 from tests.admin.messages.test_submit_again import failed, failed_best_effort
 from tests.endpoint.ebms2 import agree, kept_refusal
 from tests.flows.conversations_in.conversation import take
-from tests.flows.flying import Sky, make_sky, sky_of_five
+from tests.flows.flying import REFUSED, Sky, make_sky, sky_of_five
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -156,6 +166,150 @@ def _missing() -> Rows:
     return [*InboundConversation.objects.all(), opened(partner, "in", kind)]
 
 
+# --- every state, whether it needs an operator or not ---------------------------------------------
+
+
+def _messages_of_the_draft() -> Rows:
+    done = make_world()
+    done.submit()
+    done.settle()
+    failed_best_effort(make_world())
+    waiting_world()
+    sent, rewound, cancelled = (make_world().submit() for _ in range(3))
+    use(_superuser(), "cancel", cancelled)
+    again = OutboundMessage.objects.filter(state="acknowledged").values("epoch", "terms")[0]
+    for message, number, values in (
+        (sent, None, {"state": "sent", "semantics": "BestEffort"}),
+        (rewound, 9, {**again, "state": "rewound", "first_sent_at": timezone.now()}),
+    ):
+        found = OutboundMessage.objects.filter(pk=message.pk)
+        found.update(sequence_number=number, **values)
+    make_world().submit()
+    rows = _with_states()
+    assert {one.shown for one in rows} == {one for one, _ in SHOWN_STATES} - {"held"}
+    return [*rows, *OutboundLink.objects.all()]
+
+
+def _messages_that_fly() -> Rows:
+    sky = sky_of_five()
+    use(_superuser(), "cancel", sky.submit())
+    best_effort = sky.submit(semantics="BestEffort")
+    OutboundMessage.objects.filter(pk=best_effort.pk).update(state="sent")
+    found = _with_states()
+    assert {one.shown for one in found} == {one for one, _ in SHOWN_STATES} - {"rewound"}
+    return [*found, sky.link]
+
+
+def _with_states() -> list[Any]:
+    return list(OutboundMessage.objects.annotate(shown=shown_state()))
+
+
+def _links(dialect: str) -> Callable[[], Rows]:
+    """In every state that they have, to and from the partner."""
+
+    def build() -> Rows:
+        if dialect == "trp":
+            idle = make_world()
+            open_links(idle.there)
+            waiting_world()
+            suspended_world()
+            asked_to_wait = OutboundLink.objects.filter(pk=waiting_world().link.pk)
+            asked_to_wait.update(state="transient", due=timezone.now() + timedelta(hours=1))
+        else:
+            for state in (LaneState.IDLE, LaneState.SUSPENDED):
+                link = open_links(make_sky().partner) or OutboundLink.objects.latest("pk")
+                if state is LaneState.SUSPENDED:
+                    OutboundLink.objects.filter(pk=link.pk).update(
+                        state=state, suspended_since=timezone.now(), suspended_for="retries_spent"
+                    )
+        for partner in Partner.objects.all():
+            open_links(partner)
+        found = list(OutboundLink.objects.all())
+        states = LaneState if dialect == "trp" else (LaneState.IDLE, LaneState.SUSPENDED)
+        assert {one.state for one in found} >= set(states)
+        return [*found, *InboundLink.objects.all()]
+
+    return build
+
+
+def _deliveries() -> Rows:
+    states = [one for one in DeliveryState if one is not DeliveryState.NEW]
+    found = [standing_deliveries(state, behind=1) for state in states]
+    return [*found, *InboundMessage.objects.all(), *InboundLink.objects.all()]
+
+
+def _received_messages() -> Rows:
+    delivery = standing_deliveries("completed", behind=len(InboundState) - 1)
+    messages = list(InboundMessage.objects.filter(link=delivery.message.link_id).order_by("pk"))
+    states = [one for one in InboundState if one is not InboundState.HELD]  # `_conversations_in`
+    for message, state in zip(messages[1:], states, strict=True):
+        InboundMessage.objects.filter(pk=message.pk).update(state=state)
+    return [*InboundMessage.objects.all(), delivery]
+
+
+def _conversations_out() -> Rows:
+    """One in each state, and one whose number was given up while another is under way."""
+    sky = make_sky(ordered=True)
+    stop(sky, "stopped")
+    first = sky.submit(conversation_id="outstanding")
+    sky.poll()
+    sky.answer(first)
+    bad = sky.submit(conversation_id="outstanding")
+    sky.submit(conversation_id="outstanding")
+    job, *_ = sky.poll()
+    sky.end(job, REFUSED)
+    use(_superuser(), "cancel", bad, verdict="unknown")
+    runs = sky.submit(conversation_id="runs")
+    sky.submit(conversation_id="confirms")
+    sky.poll()
+    sky.answer(runs)
+    begins = stop(sky, "begins")
+    use(_superuser(), "cancel", begins, verdict="unknown")
+    beginning = OutboundConversation.objects.get(conversation_id="begins")
+    use(_superuser(), "restart_conversation", beginning)
+    found = list(OutboundConversation.objects.all())
+    assert {one.state for one in found} == set(NumberingState)
+    return [*found, *_with_states(), *Incident.objects.all()]
+
+
+def _conversations_in() -> Rows:
+    """In order, with a missing number, and with one that operators were called about."""
+    partner = Partner.objects.create(name="hospital", uri="http://peer.example/ebms/")
+    agreement = agree(partner, ordered=True)
+    take(agreement, 0, 1)
+    for name in ("waits", "called"):
+        take(agreement, 0, 2, conversation=name)
+    InboundConversation.objects.filter(conversation_id="called").update(called=True, due=None)
+    incident = opened(partner, "in", IncidentKind.PREDECESSOR_MISSING)
+    return [*InboundConversation.objects.all(), *InboundMessage.objects.all(), incident]
+
+
+_IN = {
+    *(IncidentKind.SEQUENCE_GAP, IncidentKind.SEQUENCE_STALE, IncidentKind.SEQUENCE_CONFLICT),
+    *(IncidentKind.MESSAGE_ID_REUSED, IncidentKind.RESET_HELD, IncidentKind.DELIVERY_FAILED),
+    *(IncidentKind.BACKLOG, IncidentKind.DELIVERY_REJECTED, IncidentKind.DELIVERY_IN_DOUBT),
+    *(IncidentKind.NO_CONSUMER, IncidentKind.ROUTE_FAILED, IncidentKind.PREDECESSOR_MISSING),
+    IncidentKind.ORDER_RESTARTED,
+}
+"""Kinds of incidents about what a partner sends; the others are about what it is sent."""
+
+
+def _every_incident(dialect: str, direction: str) -> Callable[[], Rows]:
+    """With nothing that stands still for it: what it was about has ended meanwhile."""
+
+    def build() -> Rows:
+        partner = make_world().there if dialect == "trp" else make_sky().partner
+        open_links(partner)
+        kinds = _IN if direction == "in" else set(IncidentKind) - _IN
+        if dialect == "trp":
+            InboundLink.objects.update(last_number=5)
+        else:
+            kinds = kinds - {IncidentKind.RESET_HELD}  # there are no numbers
+        return [opened(partner, direction, kind) for kind in sorted(kinds)]
+
+    return build
+
+
 SITUATIONS: dict[str, Callable[[], Rows]] = {
     "draft": _draft,
     "suspended by an operator": _suspended(OPERATOR),
@@ -182,8 +336,18 @@ SITUATIONS: dict[str, Callable[[], Rows]] = {
     "id reused": lambda: _received(IncidentKind.MESSAGE_ID_REUSED),
     "order restarted": lambda: _received(IncidentKind.ORDER_RESTARTED),
     "missing": _missing,
+    "messages of the draft": _messages_of_the_draft,
+    "messages that fly": _messages_that_fly,
+    "links of the draft": _links("trp"),
+    "links of ebMS 2.0": _links("ebms2"),
+    "deliveries": _deliveries,
+    "received messages": _received_messages,
+    "conversations to partners": _conversations_out,
+    "conversations from partners": _conversations_in,
+    **{f"every incident: {dialect}, {direction}": _every_incident(dialect, direction)
+       for dialect in Dialect for direction in ("out", "in")},
 }  # fmt: skip
-ROLES = ("Viewer", "Operator", "Supervisor", "Administrator")
+ROLES = tuple(roles.ROLES)
 
 
 def request_of(role: str) -> Any:

@@ -10,16 +10,11 @@ from msh.admin.framework.headline import Jump
 from msh.admin.links.conversation import CONVERSATIONS
 from msh.admin.messages.undelivered import new_consumer_url
 from msh.flows.operations.actions import ASSIGN_TO_ME
+from msh.flows.operations.inspection.standing import DELIVERIES
 from msh.models import Delivery, Direction, Incident, OutboundMessage, link_of
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store.delivery.unclaimed import Wanted, first_unclaimed
 
-DELIVERIES: dict[str, tuple[DeliveryState, ...]] = {
-    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
-    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
-    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
-}
-"""For incidents about deliveries: the states of the deliveries concerned."""
 _OF_THE_MSH = (
     IncidentKind.STORE_SHORT,
     IncidentKind.CLOCK_DOUBTFUL,

@@ -32,6 +32,7 @@ from msh.flows.operations.actions import ASSIGN_TO_ME
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.causes import CAUSES, Cause, Help, cause_of
 from msh.flows.operations.inspection.standing import (
+    DELIVERIES,
     Trouble,
     failed_for,
     last_attempt,
@@ -56,7 +57,7 @@ from msh.models import (
 from msh.protocol.kinds import IncidentKind
 
 from . import incident_actions
-from .first_step import DELIVERIES, deliveries_url, first_steps, to_assign
+from .first_step import deliveries_url, first_steps, to_assign
 from .incident_list import IncidentList
 
 tables_about: ExtensionPoint[Callable[[Incident], Table]] = ExtensionPoint()

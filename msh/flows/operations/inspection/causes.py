@@ -91,7 +91,7 @@ _OF_THE_ANSWER = {
 }
 """Kinds whose cause is what the last answer says; of an Error, if it does not let us send."""
 _OF_SENDER = (IncidentKind.ERROR_RECEIVED, Reason.SENDER)
-OF_MESSAGES = {
+ENDING = {
     IncidentKind.RETRIES_SPENT,
     IncidentKind.REFUSED_BY_PEER,
     IncidentKind.ERROR_RECEIVED,
@@ -103,9 +103,14 @@ OF_MESSAGES = {
     IncidentKind.PARTNER_UNREACHABLE,
     IncidentKind.TRANSIENT_LIMIT,
     IncidentKind.RESYNCHRONISE,
+    IncidentKind.DELIVERY_FAILED,
+    IncidentKind.DELIVERY_IN_DOUBT,
+    IncidentKind.DELIVERY_REJECTED,
+    IncidentKind.PREDECESSOR_MISSING,
 }
-"""Kinds that are about messages to a partner: when none of them stands still, they are over."""
-_OVER = "Nothing of it is suspended, held or failed any more. {Resolve_over}."
+"""Kinds about messages, deliveries or conversations: when none of them stands still, they are
+over."""
+_OVER = "Nothing of it stands still any more. {Resolve_over}."
 ERROR_MESSAGES = {
     IncidentKind.ERROR_RECEIVED,
     IncidentKind.RESYNCHRONISE,
@@ -119,7 +124,7 @@ def cause_of(kind: str, reason: Reason = Reason.NONE, standing: Standing = Stand
     known = CAUSES.get(kind) or Cause(kind, "{Again}.")
     is_of_reason = kind in _OF_THE_ANSWER or (kind, reason) == _OF_SENDER
     found = ANSWERS.get(reason, known) if is_of_reason else known
-    if standing is Standing.OVER and kind in OF_MESSAGES:
+    if standing is Standing.OVER and kind in ENDING:
         return Cause(found.title, _OVER, found.runbook, (), standing=Standing.OVER)
     return found.of(standing)
 

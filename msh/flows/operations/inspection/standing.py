@@ -11,8 +11,10 @@ from msh.models import (
     EVER,
     HELD,
     Attempt,
+    Delivery,
     Direction,
     Flight,
+    InboundConversation,
     Incident,
     OutboundConversation,
     OutboundLink,
@@ -21,7 +23,7 @@ from msh.models import (
     shown_state,
 )
 from msh.protocol.flight.value import FlightState
-from msh.protocol.kinds import IncidentKind
+from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.protocol.reason import Reason
 from msh.store.flights.conversations import count_outstanding
 
@@ -64,7 +66,7 @@ class Trouble:
 def trouble_of(incident: Incident, now: datetime) -> Trouble:
     """LINK for an incident that no action on a message ends."""
     if incident.direction != Direction.OUT:
-        return Trouble(Standing.LINK)
+        return Trouble(Standing.LINK if _waits_here(incident) else Standing.OVER)
     if change_incident.suspends(incident):
         return Trouble(standing_of_link(incident.partner.outbound_link))
     if (message := _standing_still(incident)) is not None:
@@ -72,6 +74,26 @@ def trouble_of(incident: Incident, now: datetime) -> Trouble:
     broken = _conversations(incident) if incident.kind == IncidentKind.CONVERSATION_STOPPED else ()
     found = [standing_of_broken(one) for one in broken]
     return Trouble(min(found, default=Standing.OVER))  # one that can be restarted comes first
+
+
+DELIVERIES: dict[str, tuple[DeliveryState, ...]] = {
+    IncidentKind.DELIVERY_FAILED: (DeliveryState.BLOCKED, DeliveryState.PARKED),
+    IncidentKind.DELIVERY_IN_DOUBT: (DeliveryState.IN_DOUBT,),
+    IncidentKind.DELIVERY_REJECTED: (DeliveryState.REJECTED,),
+}
+"""For incidents about deliveries: the states of the deliveries concerned."""
+
+
+def _waits_here(incident: Incident) -> bool:
+    """Whether a delivery or a conversation of the partner still stands as the incident says. True
+    for incidents about something else."""
+    if states := DELIVERIES.get(incident.kind):
+        of_partner = Delivery.objects.filter(message__link__partner=incident.partner_id)
+        return of_partner.filter(state__in=states).exists()
+    if incident.kind == IncidentKind.PREDECESSOR_MISSING:
+        waiting = InboundConversation.objects.waiting()
+        return waiting.filter(link__partner=incident.partner_id).exists()
+    return True
 
 
 def failed_for(incident: Incident) -> QuerySet[OutboundMessage]:

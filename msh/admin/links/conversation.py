@@ -9,9 +9,12 @@ from django.utils.html import format_html, format_html_join
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
-from msh.admin.framework import markup
+from msh.admin.framework import headline, markup
+from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin, Table
+from msh.admin.framework.runbooks import runbook_url
 from msh.flows.operations.inspection.acts import acts_of
+from msh.flows.operations.inspection.causes import CAUSES
 from msh.flows.operations.inspection.ways import words_of
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
@@ -41,8 +44,9 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     search_fields = ("conversation_id",)
     search_help_text = "Complete ConversationId, waiting or not"
     list_filter = (("link__partner", RelatedDropdownFilter),)
-    change_form_outer_before_template = "admin/msh/links/conversation_headline.html"
-    change_form_outer_after_template = None  # the tables follow the headline
+    without_fields = True
+    change_form_outer_before_template = headline.TEMPLATE
+    change_form_outer_after_template = None
     incident: IncidentKind
 
     def waiting(self, rows: Any) -> QuerySet[AnyConversation]:
@@ -52,7 +56,14 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
     def waits(self, row: AnyConversation) -> bool:
         raise NotImplementedError
 
+    def badge(self, row: AnyConversation) -> str:
+        raise NotImplementedError
+
     def sentence(self, row: AnyConversation) -> str:
+        raise NotImplementedError
+
+    def facts(self, row: AnyConversation) -> list[tuple[str, object]]:
+        """What its page shows beside the partner, the agreement and the numbers."""
         raise NotImplementedError
 
     def advice(self, row: AnyConversation) -> str:
@@ -81,14 +92,35 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
         return named
 
     def page_context(self, request: HttpRequest, row: AnyConversation) -> dict[str, object]:
+        return {"headline": self.head(row)}
+
+    def head(self, row: AnyConversation) -> Headline:
+        waits = self.waits(row)
         of_kind = Incident.objects.filter(partner=row.link.partner_id, kind=self.incident)
-        incident = of_kind.filter(resolved_at=None).first()
-        return {
-            "sentence": f"{self.sentence(row)} {words_of(self.advice(row))}".rstrip(),
-            "numbers": self.numbers(row),
-            "waits": self.waits(row),
-            "incident": markup.page_url(incident) if incident else "",
-        }
+        incident = of_kind.filter(resolved_at=None).first() if waits else None
+        numbers = f"{self.numbers(row)} The first message of a conversation has number 0."
+        return Headline(
+            badge=self.badge(row),
+            sentence=self.sentence(row),
+            advice=self._advice(row),
+            tone=ALARM if waits else "",
+            facts=[
+                ("Partner", self.partner(row)),
+                ("Agreement", self.under(row)),
+                ("ConversationId", self.identity(row)),
+                ("Incident", markup.link_to(incident, CAUSES[self.incident].title))
+                if incident
+                else ("", ""),
+                *self.facts(row),
+                ("Numbers", format_html('<span class="msh-long">{}</span>', numbers)),
+            ],
+        )
+
+    def _advice(self, row: AnyConversation) -> str:
+        if not (advice := words_of(self.advice(row))):
+            return ""
+        runbook = runbook_url(CAUSES[self.incident])
+        return format_html('{} <a href="{}" class="text-link">Runbook</a>', advice, runbook)
 
     @display(description="ConversationId")
     def identity(self, row: AnyConversation) -> str:

@@ -49,8 +49,19 @@ class HoleDialog(ConversationDialog[InboundConversation]):
         return f"next number {row.next_number}, {len(value.held)} held, first {value.in_order[:1]}"
 
 
+class SkipMissing(HoleDialog):
+    """It helps when the time for the missing message is over."""
+
+    def is_recommended(self, row: InboundConversation) -> bool:
+        return row.called
+
+
 class DropHeld(HoleDialog):
     is_dangerous = True
+
+
+class Restart(ConversationDialog[OutboundConversation]):
+    recommended = True
 
 
 def value_of(row: Any) -> Conversation:
@@ -80,12 +91,12 @@ def _changes(
 
 
 OUT: tuple[ConversationDialog[OutboundConversation], ...] = (
-    ConversationDialog(conversation_actions.RESTART_CONVERSATION, "restart_alt"),
+    Restart(conversation_actions.RESTART_CONVERSATION, "restart_alt"),
     ConversationDialog(conversation_actions.START_ORDER_OUT, "start"),
 )
 IN: tuple[ConversationDialog[InboundConversation], ...] = (
     HoleDialog(conversation_actions.EXTEND_WAIT, "schedule"),
-    HoleDialog(conversation_actions.SKIP_MISSING, "skip_next"),
+    SkipMissing(conversation_actions.SKIP_MISSING, "skip_next"),
     ConversationDialog(conversation_actions.START_ORDER_IN, "start"),
     DropHeld(conversation_actions.DROP_HELD, "delete"),
 )

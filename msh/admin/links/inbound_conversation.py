@@ -38,7 +38,6 @@ PLACE = Coalesce("turn", "id")
 @admin.register(InboundConversation)
 class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
     list_display = ("identity", "partner", "under", "status", "oldest", "call")
-    fields = (("identity", "partner"), ("under", "next_message"), ("call", "last_at"))
     operator_actions = conversation_actions.IN
     incident = IncidentKind.PREDECESSOR_MISSING
 
@@ -48,6 +47,11 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
 
     def waits(self, row: Any) -> bool:
         return bool(row.held_numbers)
+
+    def badge(self, row: Any) -> str:
+        if not row.held_numbers:
+            return markup.badge("in order", "success")
+        return markup.badge("incomplete", "danger" if row.called else "warning")
 
     def sentence(self, row: InboundConversation) -> str:
         value = value_of(row)
@@ -61,6 +65,13 @@ class InboundConversationAdmin(ConversationAdmin[InboundConversation]):
         if value.next_number is None:
             return "None of its messages was delivered yet. It begins with number 0 and Reset."
         return f"Its messages are in order. Number {value.lacks} comes next."
+
+    def facts(self, row: Any) -> list[tuple[str, object]]:
+        return [
+            ("Next number", self.next_message(row)),
+            ("Oldest held", self.oldest(row)),
+            ("Last received", markup.time_of(row.last_at)),
+        ]
 
     def advice(self, row: Any) -> str:
         if not row.held_numbers:
@@ -150,7 +161,7 @@ def _received(row: InboundConversation) -> Table:
     ]
     headers = (
         *("MessageId", "Number", "State", "ServiceInterface / Action", "Received"),
-        "Left the order",
+        "Delivered or given up",
     )
     more = markup.list_url(InboundMessage, q=row.conversation_id)
     return Table("Received and not held, last first", headers, rows, "None.", more)

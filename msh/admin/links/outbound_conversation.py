@@ -1,12 +1,14 @@
 """Conversations that are sent in order, and what stops them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import format_html_join
 from unfold.decorators import display
@@ -15,11 +17,12 @@ from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.pages import Table
 from msh.admin.messages.history import history_of_link
+from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.standing import (
     standing_of_broken,
     standing_of_message,
 )
-from msh.flows.operations.inspection.ways import filled
+from msh.flows.operations.inspection.ways import Standing, filled
 from msh.models import (
     Direction,
     Flight,
@@ -49,12 +52,20 @@ _HEADERS = ("MessageId", "Number", "State", "ServiceInterface / Action", "Submit
 @admin.register(OutboundConversation)
 class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
     list_display = ("identity", "partner", "under", "status", "stopping")
-    fields = (("identity", "partner"), ("under", "next_message"), "used_at")
     operator_actions = conversation_actions.OUT
     incident = IncidentKind.CONVERSATION_STOPPED
 
     def waits(self, row: OutboundConversation) -> bool:
         return row.state == NumberingState.STOPPED
+
+    def badge(self, row: OutboundConversation) -> str:
+        return markup.badge(row.state, "danger" if self.waits(row) else "info")
+
+    def facts(self, row: OutboundConversation) -> list[tuple[str, object]]:
+        return [
+            ("Next number", self.next_message(row)),
+            ("Last used", markup.time_of(row.used_at)),
+        ]
 
     def sentence(self, row: OutboundConversation) -> str:
         if row.broken:
@@ -72,11 +83,7 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
             standing = standing_of_broken(row)
         else:
             return ""
-        return filled(
-            "{Again}. Or {cancel}. After a message of it was cancelled, it can be restarted when"
-            " all that was sent of it is acknowledged or cancelled. {Restart}.",
-            standing,
-        )
+        return _advice_on(standing)
 
     def offers(
         self,
@@ -109,7 +116,12 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
         return f"{said} The next message gets number {self.next_message(row)}."
 
     def tables(self, request: HttpRequest, row: OutboundConversation) -> list[Table]:
-        stopping = Table("Messages that stop it", _HEADERS, _rows(_stopping(row)), "None.")
+        stopping = Table(
+            "Messages that stop it",
+            (*_HEADERS, "Actions"),
+            [(*_cells(one), _acts_on(request, one)) for one in _stopping(row)],
+            "None.",
+        )
         of_it = _messages(row).filter(flight__ordered_in=row)
         under_way = of_it.filter(flight__waits_turn=False).order_by("flight__number")
         behind = of_it.filter(flight__waits_turn=True).order_by("pk")
@@ -128,6 +140,14 @@ class OutboundConversationAdmin(ConversationAdmin[OutboundConversation]):
     @display(description="Next number")
     def next_message(self, row: OutboundConversation) -> str:
         return f"{row.next_number} with Reset" if row.resets else str(row.next_number)
+
+
+def _advice_on(standing: Standing) -> str:
+    return filled(
+        "{Again}. Or {cancel}. After a message of it was cancelled, it can be restarted when"
+        " all that was sent of it is acknowledged or cancelled. {Restart}.",
+        standing,
+    )
 
 
 def stopped_by(row: OutboundConversation) -> str:
@@ -172,13 +192,24 @@ def first_stopping(partner_id: int) -> OutboundMessage | None:
 
 
 def _rows(messages: Any) -> list[tuple[object, ...]]:
-    return [
-        (
-            markup.link_to(one),
-            markup.number_of(one),
-            markup.badge(one.shown, markup.STATE_VARIANTS.get(one.shown, "")),
-            markup.service_and_action(one),
-            markup.time_of(one.submitted_at),
-        )
-        for one in messages[:FIRST_ROWS]
-    ]
+    return [_cells(one) for one in messages[:FIRST_ROWS]]
+
+
+def _cells(message: Any) -> tuple[object, ...]:
+    return (
+        markup.link_to(message),
+        markup.number_of(message),
+        markup.badge(message.shown, markup.STATE_VARIANTS.get(message.shown, "")),
+        markup.service_and_action(message),
+        markup.time_of(message.submitted_at),
+    )
+
+
+def _acts_on(request: HttpRequest, message: OutboundMessage) -> str:
+    """The buttons of what the advice names, on this one of the messages that stop it."""
+    named = acts_of(_advice_on(standing_of_message(message, timezone.now())))
+    page: Any = admin.site.get_model_admin(OutboundMessage)
+    dialogs = [one for one in page.operator_actions if one.action in named]
+    offers = [replace(one, recommended=False) for one in page.offers(request, message, dialogs)]
+    context = {"offers": offers, "place": "row-"}
+    return render_to_string("admin/msh/framework/actions.html", context)

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from msh.admin.framework.pages import Table
@@ -214,7 +215,7 @@ def test_a_missing_message_is_skipped(supervisor: Client, hole: InboundConversat
         *("extend_wait", "skip_missing", "start_order", "drop_held")
     ]
     page = page_of(supervisor, hole)
-    assert page.count('class="msh-action msh-action-irreversible" data-dialog') == 1
+    assert page.count('class="msh-action msh-action-dangerous" data-dialog') == 1
     says = str(supervisor.get(address("skip_missing", hole)).context["consequence"])
     assert says.endswith(
         " Given up: from number 1 on, 1 message. Delivered now: 2 messages. Then number 4 comes"
@@ -294,7 +295,7 @@ def test_page_does_not_call_delivered_what_was_dropped(
     )
     assert "Delivered last: number 0, at" in page_of(supervisor, conversation)
     table = tables_of(supervisor, conversation)["Received and not held, last first"]
-    assert table.headers[5] == "Left the order"
+    assert table.headers[5] == "Delivered or given up"
     words = {row[1]: str(row[2]).lower() for row in table.rows}
     assert "delivered" in words[0]
     assert all("given up while held" in words[number] for number in (2, 3))
@@ -414,6 +415,87 @@ def test_list_has_those_that_wait_and_the_search_finds_all(
         for query, found in ({}, waits), ({"q": runs}, runs), ({"q": waits}, waits):
             rows = viewer.get(where, query).context["cl"].result_list
             assert [one.conversation_id for one in rows] == [found]
+
+
+# --- what helps is a button -----------------------------------------------------------------------
+
+
+def filled(client: Client, row: Model) -> list[str]:
+    """The last part of the addresses of the buttons that are filled."""
+    pattern = r'href="([^"]*)/"[^>]*class="msh-action msh-action-recommended"'
+    return [one.rpartition("/")[2] for one in re.findall(pattern, page_of(client, row))]
+
+
+def test_a_hole_has_advice_and_the_filled_button_is_what_helps(
+    supervisor: Client, viewer: Client, hole: InboundConversation
+) -> None:
+    """F17: no recommended action, and the only filled button was *Drop held*."""
+    page = page_of(supervisor, hole)
+    assert "Recommended action:" in page
+    assert "If it will never arrive, skip the missing message, or drop the held ones." in page
+    assert reverse("runbook", args=["conversation"]) in page
+    assert filled(supervisor, hole) == ["skip-missing"]
+    told = page_of(viewer, hole)
+    assert "Skip missing" in told, "whom to ask for it"
+    assert "data-dialog" not in told
+    late = InboundConversation.objects.get(conversation_id="late")
+    assert filled(supervisor, late) == [], "it may still arrive"
+
+
+def test_what_stops_a_conversation_is_resumed_from_its_row(
+    supervisor: Client, operator: Client, viewer: Client, stopped: OutboundMessage
+) -> None:
+    """F17: "Resume that message, or cancel it", and no button."""
+    conversation = OutboundConversation.objects.get(conversation_id="talk")
+    page = page_of(supervisor, conversation)
+    assert "Recommended action:" in page
+    assert reverse("runbook", args=["conversation"]) in page
+    assert filled(supervisor, conversation) == ["resume"]
+    (row,) = tables_of(supervisor, conversation)["Messages that stop it"].rows
+    for action in ("resume", "cancel"):
+        assert f'href="{address(action, stopped)}"' in str(row[-1])
+        assert page.count(f'href="{address(action, stopped)}"') == 2
+    assert "msh-action-recommended" not in str(row[-1]), "filled once"
+    ids = re.findall(r'id="([^"]*action:[^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    (for_operator,) = tables_of(operator, conversation)["Messages that stop it"].rows
+    assert address("resume", stopped) in str(for_operator[-1])
+    (for_viewer,) = tables_of(viewer, conversation)["Messages that stop it"].rows
+    assert "href" not in str(for_viewer[-1])
+
+
+def test_a_broken_conversation_is_restarted_by_the_filled_button(
+    supervisor: Client, stopped: OutboundMessage
+) -> None:
+    conversation = OutboundConversation.objects.get(conversation_id="talk")
+    use(supervisor, "cancel", stopped, verdict="unknown")
+    assert filled(supervisor, conversation) == ["restart-conversation"]
+
+
+def test_page_of_a_conversation_needs_as_many_queries_for_three_messages_as_for_one(
+    supervisor: Client,
+) -> None:
+    sky = make_sky(ordered=True)
+    first = sky.submit(conversation_id="talk")
+    sky.poll()
+    sky.answer(first)
+    messages = [sky.submit(conversation_id="talk") for _ in range(3)]
+    jobs = sky.poll()
+    conversation = OutboundConversation.objects.get()
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page_of(supervisor, conversation)
+        return len(captured)
+
+    sky.end(jobs[0], REFUSED)
+    queries()
+    of_one = queries()
+    for job in jobs[1:]:
+        sky.end(job, REFUSED)
+    conversation.refresh_from_db()
+    assert len(conversation.stopped_by) == len(messages)
+    assert queries() <= of_one
 
 
 def test_pages_need_as_many_queries_for_three_conversations_as_for_one(

@@ -14,16 +14,16 @@ class InboundState(models.TextChoices):
     """ACCEPTED messages make up the order of their pair, or of their conversation; PARKED ones are
     out of it, undecided; HELD ones are acknowledged, and not in it yet."""
 
-    ACCEPTED = "accepted"
-    HELD = "held", "held: a message before it in its conversation has not arrived"
-    DELIVERED = "delivered"
-    REJECTED = "rejected"
-    PARKED = "parked"
+    ACCEPTED = "accepted", "accepted"
+    HELD = "held", "held"
+    DELIVERED = "delivered", "delivered"
+    REJECTED = "rejected", "rejected"
+    PARKED = "parked", "parked"
     # For a party behind another MSH (000 §4.1):
-    ROUTED = "routed", "routed: acknowledged first, then forwarded"
-    WITHHELD = "withheld", "withheld: forwarded first, then acknowledged"
-    FORWARDING = "forwarding", "forwarding: not yet acknowledged by the next hop"
-    FORWARDED = "forwarded", "forwarded: acknowledged by the next hop"
+    ROUTED = "routed", "routed"  # acknowledged, then forwarded
+    WITHHELD = "withheld", "withheld"  # acknowledged when the next hop has acknowledged it
+    FORWARDING = "forwarding", "forwarding"
+    FORWARDED = "forwarded", "forwarded"
 
 
 UNACKNOWLEDGED = (InboundState.WITHHELD, InboundState.FORWARDING)

@@ -35,7 +35,7 @@ class OutboundLink(models.Model):
 
     state = models.CharField(
         max_length=9,
-        choices=[(s.value, s.name) for s in LaneState],
+        choices=[(s.value, s.value) for s in LaneState],
         default=LaneState.IDLE,
         db_default="idle",
     )

@@ -16,14 +16,16 @@ from .message import MessageColumns, MessageQuerySet, conversation_index
 
 
 class OutboundState(models.TextChoices):
-    QUEUED = "queued"
-    IN_FLIGHT = "in_flight"
-    ACKNOWLEDGED = "acknowledged"
-    CANCELLED = "cancelled"
-    REWOUND = "rewound", "rewound: to be sent again with its number"
-    SENT = "sent", "sent (BestEffort)"
-    FAILED = "failed"
-    FLYING = "flying", "in flight (ebMS 2.0)"
+    """Each with its words, as part of a sentence."""
+
+    QUEUED = "queued", "queued"
+    IN_FLIGHT = "in_flight", "in flight"
+    ACKNOWLEDGED = "acknowledged", "acknowledged"
+    CANCELLED = "cancelled", "cancelled"
+    REWOUND = "rewound", "rewound"
+    SENT = "sent", "sent"
+    FAILED = "failed", "failed"
+    FLYING = "flying", "in flight"
 
 
 HELD = "held"

@@ -63,13 +63,13 @@ class Agreement(Ebms2Settings):
         "our PartyId", max_length=255, help_text="The From party of our messages."
     )
     our_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text=_CONTEXT
+        "context of our PartyId", max_length=255, blank=True, help_text=_CONTEXT
     )
     their_party = models.CharField(
         "their PartyId", max_length=255, help_text="The To party of our messages."
     )
     their_party_context = models.CharField(
-        "its context", max_length=255, blank=True, help_text=_CONTEXT
+        "context of their PartyId", max_length=255, blank=True, help_text=_CONTEXT
     )
     timeout = _bounded(
         "timeout",

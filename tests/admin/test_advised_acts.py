@@ -217,7 +217,8 @@ def _links(dialect: str) -> Callable[[], Rows]:
             asked_to_wait.update(state="transient", due=timezone.now() + timedelta(hours=1))
         else:
             for state in (LaneState.IDLE, LaneState.SUSPENDED):
-                link = open_links(make_sky().partner) or OutboundLink.objects.latest("pk")
+                open_links(make_sky().partner)
+                link = OutboundLink.objects.latest("pk")
                 if state is LaneState.SUSPENDED:
                     OutboundLink.objects.filter(pk=link.pk).update(
                         state=state, suspended_since=timezone.now(), suspended_for="retries_spent"

@@ -12,7 +12,6 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
 )
@@ -22,7 +21,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.bulk import BulkPage
-from msh.admin.framework.filters import DateTimeFilter
+from msh.admin.framework.filters import DateTimeFilter, WordsFilter
 from msh.admin.framework.found_by import found_messages
 from msh.admin.framework.key_column import KeyColumn
 from msh.admin.framework.pages import LargeTableAdmin, Table
@@ -122,7 +121,7 @@ class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
     list_display_links = ("identity",)
     list_filter = (
         DecisionFilter,
-        ("state", ChoicesDropdownFilter),
+        ("state", WordsFilter),
         ("consumer", RelatedDropdownFilter),
         ("message__link__partner", RelatedDropdownFilter),
         ReceivedSinceFilter,

@@ -18,8 +18,8 @@ MOST = 1_000
 
 _SENTENCES = {
     DeliveryState.PROCESSING: "The message was handed to {consumer}, which has not finished.",
-    DeliveryState.COMPLETED: "{consumer} has taken the message.",
-    DeliveryState.REJECTED: "{consumer} has rejected the message. It is not delivered again.",
+    DeliveryState.COMPLETED: "{Consumer} has taken the message.",
+    DeliveryState.REJECTED: "{Consumer} has rejected the message. Messages behind it go on.",
     DeliveryState.FAILED: "The last attempt to deliver it to {consumer} failed. It is tried again.",
     DeliveryState.BLOCKED: "Every attempt to deliver it to {consumer} has failed.",
     DeliveryState.PARKED: (
@@ -43,6 +43,10 @@ _ADVICE = {
         "Fix what the last error names, then {run_again}: it is delivered out of order. If the"
         " application has the message already, {mark_completed}."
     ),
+    DeliveryState.REJECTED: (
+        "Ask its application why, if the last error does not say it. If the cause is removed,"
+        " {run_again}: it is delivered out of order. Otherwise it is not delivered again."
+    ),
     DeliveryState.IN_DOUBT: (
         "Search the application for MessageId {message_id}. If it has the message,"
         " {mark_completed}. If it does not, {run_again}."
@@ -50,11 +54,16 @@ _ADVICE = {
 }
 _DECIDED = {
     DeliveryState.COMPLETED: (
-        "Marked completed by {actor}. {consumer} has not reported that it has the message."
+        "Marked completed by {actor}. {Consumer} has not reported that it has the message."
     ),
-    DeliveryState.REJECTED: "Marked rejected by {actor}. It is not delivered again.",
+    DeliveryState.REJECTED: "Marked rejected by {actor}. Messages behind it go on.",
 }
 """An operator said so, and not the application."""
+_DUE = {
+    DeliveryState.PROCESSING: "Lease ends",
+    DeliveryState.FAILED: "Next attempt",
+}
+"""What happens when it is due."""
 _AGAIN = "Run again was requested: {consumer} gets the message now."
 _ASK = " Or {ask_resolver}: {consumer} finds out itself."
 
@@ -80,7 +89,8 @@ def headline_of(delivery: Delivery) -> Headline:
         sentence = _AGAIN
     message = delivery.message
     values = {
-        "consumer": _consumer(delivery),
+        "consumer": _consumer(delivery, "consumer"),
+        "Consumer": _consumer(delivery, "Consumer"),
         "attempt": delivery.attempt,
         "message_id": markup.isolated(message.message_id),
         "actor": markup.in_words(decision.actor if decision else ""),
@@ -103,7 +113,7 @@ def headline_of(delivery: Delivery) -> Headline:
             ("Failures in a row", delivery.failures or ""),
             ("Started", markup.time_of(delivery.started_at)),
             ("Ended", markup.time_of(delivery.ended_at)),
-            ("Next attempt", markup.time_of(delivery.due)),
+            (_DUE.get(state, ""), markup.time_of(delivery.due) if state in _DUE else ""),
             ("Behind it", _since(delivery.message, decision) if decision else ""),
             ("Last error", markup.verbatim(delivery.detail)),
         ],
@@ -161,8 +171,10 @@ def _at_most(count: int) -> str:
     return str(count) if count <= MOST else f"more than {MOST}"
 
 
-def _consumer(delivery: Delivery) -> SafeString:
-    return format_html("consumer <bdi>{}</bdi>", markup.escape_invisible(str(delivery.consumer)))
+def _consumer(delivery: Delivery, word: str) -> SafeString:
+    """`word`: with a capital at the beginning of a sentence."""
+    name = markup.escape_invisible(str(delivery.consumer))
+    return format_html("{} <bdi>{}</bdi>", word, name)
 
 
 def _behind(delivery: Delivery) -> str:

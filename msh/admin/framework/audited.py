@@ -165,6 +165,7 @@ class AuditedAdmin(AuditHistory, SavedFilters):
         self, request: HttpRequest, context: dict[str, Any], *args: object, **kwargs: object
     ) -> HttpResponse:
         """Fill in the reason that was typed before a log-in (`error_pages.ErrorPages`)."""
+        context["show_save_and_add_another"] = False  # each row has a reason of its own
         if reason := context["adminform"].form.fields.get("reason"):
             reason.widget.attrs["form"] = f"{self.opts.model_name}_form"  # it stands below the form
         typed = request.GET.get("reason", "")[:REASON_LIMIT]

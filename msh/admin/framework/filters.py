@@ -1,7 +1,7 @@
 """Filters of lists: a limit of time, and what only an address names."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from unfold.contrib.filters.admin import DropdownFilter, TextFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, TextFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from .time_zone import aware
@@ -79,6 +79,29 @@ class DateTimeFilter(TextFilter):
         zone = timezone.get_current_timezone_name()
         label = f"{self.title} ({zone})"
         yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
+
+
+class WordsFilter(ChoicesDropdownFilter):
+    """The values of a field, in words that begin with a capital."""
+
+    label = ""
+
+    def values(self, changelist: Any) -> Iterable[tuple[str, str]]:
+        known: Iterable[tuple[str, str]] = self.field.flatchoices
+        return known
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:
+        name = self.lookup_kwarg
+        found = [(value, _capitalised(text)) for value, text in self.values(changelist)]
+        choices, data = [self.all_option, *found], {name: self.value()}
+        label = self.label or f"By {self.title}"
+        yield {"form": self.form_class(label=label, name=name, choices=choices, data=data)}
+
+
+def _capitalised(text: str) -> str:
+    words = text.replace("_", " ")
+    words = words.lower() if words.isupper() else words
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 class GivenFilter(DropdownFilter):

@@ -1,6 +1,6 @@
 """The list of incidents: the worst first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -8,14 +8,11 @@ from django.db.models import Case, F, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    DropdownFilter,
-    RelatedDropdownFilter,
-)
+from unfold.contrib.filters.admin import DropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.found_by import found_message_ids
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
@@ -60,15 +57,14 @@ class OpenFilter(DropdownFilter):
         return queryset
 
 
-class KindFilter(ChoicesDropdownFilter):
+class KindFilter(WordsFilter):
     """By cause, in words."""
 
-    def choices(self, changelist: object) -> Iterator[dict[str, object]]:
-        name = self.lookup_kwarg
+    label = "By problem"
+
+    def values(self, changelist: Any) -> Iterable[tuple[str, str]]:
         kinds = [(kind.value, CAUSES[kind].title) for kind in IncidentKind]
-        choices = [self.all_option, *sorted(kinds, key=lambda kind: kind[1])]
-        data = {name: self.value()}
-        yield {"form": self.form_class(label="By problem", name=name, choices=choices, data=data)}
+        return sorted(kinds, key=lambda kind: kind[1])
 
 
 class IncidentList(ReadOnlyAdmin[Incident]):
@@ -78,7 +74,7 @@ class IncidentList(ReadOnlyAdmin[Incident]):
         OpenFilter,
         ("kind", KindFilter),
         ("partner", RelatedDropdownFilter),
-        ("direction", ChoicesDropdownFilter),
+        ("direction", WordsFilter),
     )
     search_fields = ("message_id", "partner__name", "partner__display_name", "detail")
     search_help_text = "MessageId, business key, partner, problem or detail"

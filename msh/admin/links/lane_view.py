@@ -53,12 +53,13 @@ def in_flight(link: Any) -> str:
     message = link.in_flight
     if message is None:
         return markup.DASH
+    flying = link.lane.flying
     return format_html(
-        '<div>number {}<div class="msh-id msh-short" title="{}">{}</div>{}</div>',
-        message.sequence_number,
+        '<div><span title="{}">{}</span><div class="msh-note" title="{}">{}</div></div>',
         message,
-        markup.link_to(message),
+        markup.link_to(message, f"number {message.sequence_number}"),
         tries(link),
+        f"{flying.attempt} attempt{'' if flying.attempt == 1 else 's'}",
     )
 
 

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
@@ -74,12 +77,14 @@ class End(ActionDialog[MaintenanceWindow]):
 
 
 PLAN, END = Plan(), End()
+MOST_AT_ONCE = 1000
+"""Partners that are selected by filters at most."""
 
 
 @admin.register(MaintenanceWindow)
 class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_display = ("name", "status", "begins", "ends", "why", "planned_by", "became")
-    list_filter = (("state", ChoicesDropdownFilter), ("partner", RelatedDropdownFilter))
+    list_filter = (("state", WordsFilter), ("partner", RelatedDropdownFilter))
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
     list_before_template = "admin/msh/links/maintenance_plan_link.html"
@@ -112,10 +117,11 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
         return response
 
     def plan(self, request: HttpRequest) -> HttpResponse:
-        """The same window for each selected partner; what one refuses does not stop the others."""
+        """The same window for each selected partner; what one refuses does not stop the others.
+        With filters of the list of links in the address, those are selected that it shows."""
         if not PLAN.is_permitted(request):
             raise PermissionDenied
-        form = SeveralForm(request.POST or None)
+        form = SeveralForm(request.POST or None, initial={"partners": _listed(request)})
         if request.method != "POST" or not form.is_valid():
             context = {
                 **self.admin_site.each_context(request),
@@ -173,6 +179,26 @@ class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     @display(description="What happened")
     def became(self, window: MaintenanceWindow) -> str:
         return markup.in_words(window.outcome)
+
+
+def _listed(request: HttpRequest) -> list[int]:
+    """Partners of the links that their list shows by the filters of the address, if it has any."""
+    if not request.GET:
+        return []
+    links: Any = admin.site.get_model_admin(OutboundLink)
+    try:
+        found = links.get_changelist_instance(request).queryset
+    except IncorrectLookupParameters:
+        return []
+    return list(found.values_list("partner", flat=True)[:MOST_AT_ONCE])
+
+
+def plan_url(request: HttpRequest, **filters: str) -> str:
+    """Return the URL of the plan for the partners whose links the list shows by these filters;
+    empty if this user may not plan."""
+    if not PLAN.is_permitted(request):
+        return ""
+    return f"{reverse('admin:msh_maintenancewindow_plan')}?{urlencode(filters)}"
 
 
 def state_badge(window: MaintenanceWindow) -> SafeString:

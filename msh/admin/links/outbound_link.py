@@ -2,22 +2,23 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from html import unescape
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Case, F, IntegerField, QuerySet, When
 from django.db.models.expressions import OrderBy
+from django.db.models.functions import Coalesce, Now
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html
-from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from django.utils.html import format_html, strip_tags
 from unfold.decorators import display
 
 from msh.admin.framework import curves, markup
 from msh.admin.framework.actions import ActionDialog, Offer
 from msh.admin.framework.bulk import BulkPage
-from msh.admin.framework.filters import DateTimeFilter, GivenFilter
+from msh.admin.framework.filters import DateTimeFilter, GivenFilter, WordsFilter
 from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
 from msh.admin.messages.history import history_of_link
@@ -76,12 +77,12 @@ class CauseFilter(GivenFilter):
 @admin.register(OutboundLink)
 class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
     bulk = (BulkAction.RESUME,)
-    list_display = ("partner", "doing", "blocking", "last_error", "queue")
-    list_filter = (("state", ChoicesDropdownFilter), SuspendedSinceFilter, CauseFilter)
+    list_display = ("partner", "doing", "blocking", "answer", "queue")
+    list_filter = (("state", WordsFilter), SuspendedSinceFilter, CauseFilter)
     list_filter_submit = True
     search_fields = ("partner__name", "partner__display_name", "partner__uri")
     search_help_text = "Partner or its URI"
-    sortable_by = ()
+    sortable_by = ("doing", "queue")
     list_before_template = "admin/msh/framework/live_list.html"
     operator_actions = (
         *outbound_actions.ACTIONS,
@@ -114,19 +115,20 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
 
         def actions(link: OutboundLink) -> str:
             offers = self.offers(request, link, outbound_actions.ACTIONS)
-            return render_to_string("admin/msh/framework/actions.html", {"offers": offers})
+            context = {"offers": offers, "compact": True}
+            return render_to_string("admin/msh/framework/actions.html", context)
 
         return actions
 
-    @display(description="Status")
+    @display(description="Status", ordering=Coalesce("suspended_since", Now()))
     def doing(self, link: OutboundLink) -> str:
-        return render_to_string("admin/msh/links/outbound_status.html", _situation(link))
+        return render_to_string("admin/msh/links/outbound_line.html", _situation(link))
 
     @display(description="In flight")
     def blocking(self, link: OutboundLink) -> str:
         return view_of(link).in_flight(link)
 
-    @display(description="Queue")
+    @display(description="Queue", ordering="queued")
     def queue(self, link: Any) -> str:
         if not link.oldest:
             return str(link.queued)
@@ -136,8 +138,15 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
     @display(description="Last error")
     def last_error(self, link: Any) -> str:
         if link.suspended_for in ERROR_MESSAGES or link.suspended_reason == Reason.NUMBERS:
-            return markup.verbatim(link.suspended_detail)
+            return markup.local_times(link.suspended_detail)
         return markup.last_answer(link.last_answer)
+
+    @display(description="Last error")
+    def answer(self, link: OutboundLink) -> str:
+        """In the list: its beginning, whole on hover."""
+        shown = self.last_error(link)
+        whole = unescape(strip_tags(shown))
+        return format_html('<div class="msh-clipped" title="{}">{}</div>', whole, shown)
 
     @display(description="Terms in force")
     def terms_in_force(self, link: OutboundLink) -> str:
@@ -238,7 +247,7 @@ def _situation(link: Any) -> dict[str, object]:
         "state": state_of(link),
         "variant": variant_of(link),
         "cause": cause_of_link(link),
-        "detail": markup.verbatim(detail) if detail else "",
+        "detail": markup.local_times(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),
         "age": markup.age_of(link.suspended_since),
         "sentence": sentence_of(link),

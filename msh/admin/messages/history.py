@@ -8,7 +8,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
     TextFilter,
@@ -17,6 +16,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.event_text import event_text, state_text
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.flows.operations.inspection.causes import REFUSALS
@@ -117,8 +117,8 @@ class HistoryAdmin(LargeTableAdmin[History]):
         ByFilter,
         ActorFilter,
         ("partner", RelatedDropdownFilter),
-        ("direction", ChoicesDropdownFilter),
-        ("subject", ChoicesDropdownFilter),
+        ("direction", WordsFilter),
+        ("subject", WordsFilter),
         RefusalFilter,
     )
     search_fields = ("message_id",)

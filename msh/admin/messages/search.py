@@ -1,17 +1,13 @@
 """Filters of the lists of messages. An index serves each of them (`MessageQuerySet`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import (
-    AutocompleteSelectFilter,
-    ChoicesDropdownFilter,
-    TextFilter,
-)
+from unfold.contrib.filters.admin import AutocompleteSelectFilter, TextFilter
 
-from msh.admin.framework.filters import DateTimeFilter, no_rows
+from msh.admin.framework.filters import DateTimeFilter, WordsFilter, no_rows
 from msh.models import SHOWN_STATES, InboundMessage, InboundState, OutboundMessage
 from msh.models.inbound import InboundMessageQuerySet
 from msh.models.outbound import OutboundMessageQuerySet
@@ -22,15 +18,11 @@ Messages = OutboundMessageQuerySet | InboundMessageQuerySet
 _STATES = {OutboundMessage: SHOWN_STATES, InboundMessage: InboundState.choices}
 
 
-class StateFilter(ChoicesDropdownFilter):
+class StateFilter(WordsFilter):
     """By the states that are shown."""
 
-    def choices(self, changelist: Any) -> Iterator[dict[str, object]]:
-        name = self.lookup_kwarg
-        choices = [self.all_option, *_STATES[changelist.model]]
-        label = f"By {self.title}"
-        data = {name: self.value()}
-        yield {"form": self.form_class(label=label, name=name, choices=choices, data=data)}
+    def values(self, changelist: Any) -> Iterable[tuple[str, str]]:
+        return _STATES[changelist.model]
 
     def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
         state = self.value()

@@ -8,7 +8,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
     DropdownFilter,
     RelatedDropdownFilter,
 )
@@ -16,6 +15,7 @@ from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations import actions
@@ -80,9 +80,9 @@ class SignalAdmin(LargeTableAdmin[Signal]):
     )
     list_filter = (
         PendingFilter,
-        ("kind", ChoicesDropdownFilter),
+        ("kind", WordsFilter),
         ("link__partner", RelatedDropdownFilter),
-        ("code", ChoicesDropdownFilter),
+        ("code", WordsFilter),
     )
     search_fields = ("ref_to_message_id",)
     search_help_text = "Complete RefToMessageId"

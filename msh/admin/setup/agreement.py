@@ -1,11 +1,13 @@
 """Agreements of all partners, read-only. They are edited on the page of their partner."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
@@ -18,6 +20,7 @@ from partners.models.agreement import HORIZONS
 
 from .connection import ConnectionPage
 from .import_export import ImportExportPages
+from .partner import AgreementInline
 from .send_test import SendTestMessage
 
 
@@ -26,15 +29,12 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
     list_display = (
         "tpa_id",
         "partner_page",
-        "dialect",
-        "our_party",
-        "their_party",
-        "wait",
-        "retries",
-        "wait_after_retry",
+        "format",
+        "parties",
+        "retried",
         "horizon",
-        "semantics",
     )
+    sortable_by = ("tpa_id",)
     list_filter = (("partner", RelatedDropdownFilter), "dialect")
     search_fields = (
         *("tpa_id", "our_party", "their_party"),
@@ -45,16 +45,23 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
     shown = {"timeout": "wait", "retry_interval": "wait_after_retry"}
     """A setting → the row of the page that shows it."""
 
-    def get_fields(
-        self, request: HttpRequest, obj: Agreement | None = None
-    ) -> Sequence[str | tuple[str, ...]]:
-        """The fields that its dialect has, in pairs."""
+    def get_fieldsets(self, request: HttpRequest, obj: Agreement | None = None) -> Any:
+        """The groups of the form, with the fields that its dialect has."""
         if obj is None:
-            return ("tpa_id", "partner_page")
-        settings = [self.shown.get(one, one) for one in obj.settings.names.values()]
-        shown = [one for one in settings if one not in ("dialect", "tpa_id")]
-        pairs = [tuple(shown[i : i + 2]) for i in range(0, len(shown), 2)]
-        return [("tpa_id", "partner_page"), *pairs, ("dialect", "horizon"), "kept"]
+            return [(None, {"fields": ("tpa_id", "partner_page")})]
+        has = {*obj.settings.names.values(), "horizon"}
+        groups: list[tuple[str | None, dict[str, Any]]] = []
+        of_form: Any = AgreementInline.fieldsets
+        for name, group in of_form:
+            rows = [self._shown(row, has) for row in group["fields"]]
+            if shown := [row for row in rows if row]:
+                groups.append((name, {"fields": shown}))
+        groups[0][1]["fields"].insert(0, ("tpa_id", "partner_page"))
+        return [*groups, ("Retention", {"fields": [("kept",)]})]
+
+    def _shown(self, row: str | Sequence[str], has: Container[str]) -> tuple[str, ...]:
+        names = (row,) if isinstance(row, str) else row
+        return tuple(self.shown.get(one, one) for one in names if one in has and one != "tpa_id")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agreement]:
         agreements: QuerySet[Agreement] = super().get_queryset(request)
@@ -64,11 +71,28 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
     def partner_page(self, agreement: Agreement) -> str:
         return markup.link_to(agreement.partner)
 
-    @display(description="Timeout", ordering="timeout")
+    @display(description="Dialect")
+    def format(self, agreement: Agreement) -> str:
+        return _two_lines(agreement.get_dialect_display(), agreement.semantics)
+
+    @display(description="Our party, theirs")
+    def parties(self, agreement: Agreement) -> str:
+        both = markup.isolated(agreement.our_party), markup.isolated(agreement.their_party)
+        return format_html("<div>{}<div>{}</div></div>", *both)
+
+    @display(description="Retries")
+    def retried(self, agreement: Agreement) -> str:
+        """How many, and the waits before and between them."""
+        waits = f"every {format_seconds(agreement.retry_interval)}"
+        if agreement.settings.has("timeout"):
+            waits = f"after {format_seconds(agreement.timeout)}, then {waits}"
+        return _two_lines(agreement.retries, waits)
+
+    @display(description="Timeout")
     def wait(self, agreement: Agreement) -> str:
         return format_seconds(agreement.timeout)
 
-    @display(description="RetryInterval", ordering="retry_interval")
+    @display(description="RetryInterval")
     def wait_after_retry(self, agreement: Agreement) -> str:
         return format_seconds(agreement.retry_interval)
 
@@ -83,3 +107,8 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
             f"at least {days} days: {HORIZONS} times as long as duplicates may arrive, and never"
             " shorter than PersistDuration"
         )
+
+
+def _two_lines(first: object, second: str) -> str:
+    shown = '<div class="msh-time">{}<div class="msh-note">{}</div></div>'
+    return format_html(shown, first, second)

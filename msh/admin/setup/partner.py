@@ -10,7 +10,8 @@ from uuid import uuid4
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -23,7 +24,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.extension import ExtensionPoint
 from msh.flows.operations.inspection.shared_address import shared_address
-from msh.models import InboundLink, MaintenanceWindow, OutboundLink
+from msh.models import InboundLink, Incident, MaintenanceWindow, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
@@ -131,42 +132,53 @@ class AgreementInline(StackedInline):
                     "tpa_id",
                     ("our_party", "our_party_context"),
                     ("their_party", "their_party_context"),
-                    "timeout",
-                    "retries",
-                    "retry_interval",
-                    "horizon",
                     "semantics",
                 )
             },
         ),
         (
-            "Transient errors, resets, early warning",
+            "Retries",
+            {
+                "fields": (
+                    ("timeout", "retries"),
+                    ("retry_interval", "early_warning"),
+                    "horizon",
+                )
+            },
+        ),
+        (
+            "Transient errors and resets",
             {
                 "classes": ("collapse",),
                 "fields": (
-                    "transient_count_limit",
-                    "transient_time_limit",
-                    "transient_wait_limit",
-                    "on_unexpected_first",
-                    "early_warning",
+                    ("transient_count_limit", "transient_time_limit"),
+                    ("transient_wait_limit", "on_unexpected_first"),
                 ),
             },
         ),
         (
-            "Only OASIS ebMS 2.0",
+            "OASIS ebMS 2.0: roles and Acknowledgments",
             {
                 "classes": ("collapse",),
                 "fields": (
                     ("our_role", "their_role"),
-                    "service_type",
-                    ("ack", "ack_actor", "eliminates"),
+                    ("service_type", "soap_action"),
+                    ("ack", "ack_actor"),
+                    ("eliminates", "sync_reply"),
+                    ("lenient", "check_ref_to"),
+                    "refuses_status",
+                ),
+            },
+        ),
+        (
+            "OASIS ebMS 2.0: life, order and failures",
+            {
+                "classes": ("collapse",),
+                "fields": (
                     ("time_to_live", "persist_duration"),
-                    ("window", "on_failure"),
-                    ("sync_reply", "ordered"),
-                    ("soap_action", "lenient"),
+                    ("window", "ordered"),
+                    ("on_failure", "clock_tolerance"),
                     "retryable_codes",
-                    ("check_ref_to", "refuses_status"),
-                    "clock_tolerance",
                 ),
             },
         ),
@@ -206,7 +218,7 @@ class CredentialInline(TabularInline):
 @admin.register(Partner)
 class PartnerAdmin(AuditedAdmin):
     form = PartnerForm
-    list_display = ("page", "name", "uri", "destination", "tpa_ids")
+    list_display = ("page", "to_it", "open_incidents", "address_of_it", "tpa_ids")
     list_display_links = None
     search_fields = (
         *("name", "display_name", "uri", "address", "contact"),
@@ -255,11 +267,36 @@ class PartnerAdmin(AuditedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         partners: QuerySet[Partner] = super().get_queryset(request)
-        return partners.prefetch_related("agreements")
+        opened = Incident.objects.filter(partner=OuterRef("pk"), resolved_at=None).order_by()
+        counted = opened.values("partner").annotate(count=Count("pk")).values("count")
+        joined = partners.select_related("outbound_link").prefetch_related("agreements")
+        return joined.annotate(open_count=Coalesce(Subquery(counted), 0))
 
     @admin.display(description="partner", ordering="name")
     def page(self, partner: Partner) -> str:
-        return markup.link_to(partner, partner.display_name or partner.name)
+        return markup.link_to(partner)
+
+    @admin.display(description="sending")
+    def to_it(self, partner: Partner) -> str:
+        link = getattr(partner, "outbound_link", None)
+        return markup.state_badge(link) if link else markup.badge("new")
+
+    @admin.display(description="open incidents")
+    def open_incidents(self, partner: Any) -> str:
+        if not partner.open_count:
+            return markup.DASH
+        where = markup.list_url(Incident, partner__id__exact=partner.pk, **{"is": "open"})
+        shown = '<a href="{}" class="text-link">{}</a>'
+        return format_html(shown, where, partner.open_count)
+
+    @admin.display(description="address")
+    def address_of_it(self, partner: Partner) -> str:
+        """Where messages go; and its URI, if that differs."""
+        shown = markup.verbatim(partner.destination)
+        if partner.destination == partner.uri:
+            return shown
+        note = '<div>{}<div class="msh-note">{}</div></div>'
+        return format_html(note, shown, markup.verbatim(partner.uri))
 
     @admin.display(description="agreements")
     def tpa_ids(self, partner: Partner) -> str:

@@ -9,7 +9,7 @@ from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import DropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
@@ -51,6 +51,30 @@ class AuditedNewUserForm(AuditedForm, UserCreationForm):
     pass
 
 
+class NewMachineForm(AuditedForm):
+    """A machine has no password: it acts by its API tokens."""
+
+    class Meta:
+        model = User
+        fields = ("username",)
+
+    def save(self, commit: bool = True) -> Any:
+        self.instance.set_unusable_password()
+        return super().save(commit)
+
+
+_ABOUT_MACHINES = (
+    "A machine user has no password and cannot log in to the console. It acts by its API tokens, of"
+    " which each gives it the permissions that its scopes need."
+)
+
+
+def _adds_machine(request: HttpRequest) -> bool:
+    """Whether it was asked for a machine: by its address, or from the list of machines."""
+    kept = QueryDict(request.GET.get("_changelist_filters", ""))
+    return "machine" in (request.GET.get("kind"), kept.get("kind"))
+
+
 @admin.register(User)
 class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = AuditedUserForm
@@ -60,6 +84,18 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin, ModelAdmin):  # type: ignore[type
     list_display = ("username", "kind", "full_name", "is_active", "roles", "seen")
     list_filter = (KindFilter, ("groups", RelatedDropdownFilter), "is_active")
     sortable_by = ()
+
+    def get_form(
+        self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        if obj is None and _adds_machine(request):
+            kwargs["form"] = NewMachineForm
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        if obj is None and _adds_machine(request):
+            return [(None, {"fields": ("username",), "description": _ABOUT_MACHINES})]
+        return super().get_fieldsets(request, obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         users: QuerySet[User] = super().get_queryset(request)

@@ -10,11 +10,12 @@ from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
+from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 
 from msh.admin.dashboard.page import parts
 from msh.admin.framework import markup
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.incidents.incident import tables_about
 from msh.alerts.flows.call import title_of
@@ -103,8 +104,8 @@ class OperatorNoticeAdmin(LargeTableAdmin[OperatorNotice]):
     )
     list_filter = (
         NoticeStateFilter,
-        ("channel", ChoicesDropdownFilter),
-        ("severity", ChoicesDropdownFilter),
+        ("channel", WordsFilter),
+        ("severity", WordsFilter),
     )
     search_fields = ("to",)
     search_help_text = "Name of the recipient"

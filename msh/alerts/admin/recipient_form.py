@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from unfold.widgets import (
     UnfoldAdminPasswordWidget,
+    UnfoldAdminSelect2MultipleWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
@@ -15,6 +16,7 @@ from unfold.widgets import (
 
 from msh.admin.framework.audited import AuditedForm
 from msh.alerts.models import ALL_DAYS, AlertRecipient, Channel
+from partners.models import Partner
 
 DAYS = dict(zip(ALL_DAYS, ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), strict=True))
 """ISO weekdays and their names."""
@@ -99,6 +101,13 @@ class RecipientForm(AuditedForm):
         " routing key of the service. Stored encrypted, never shown again, like the"
         " URL.",
     )
+    # Not the field of the model: the admin makes a list of it, without a search.
+    partners = forms.ModelMultipleChoiceField(
+        Partner.objects.all(),
+        required=False,
+        widget=UnfoldAdminSelect2MultipleWidget(),
+        help_text="Only incidents of these partners. None selected: all partners.",
+    )
     quiet_from = _clock(
         "Quiet from", "22:00", "No calls from this time on, in the time zone below …"
     )
@@ -120,7 +129,9 @@ class RecipientForm(AuditedForm):
     class Meta:
         model = AlertRecipient
         exclude: tuple[str, ...] = ()
-        widgets = {"addresses": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
+        widgets = {
+            "addresses": UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        }
 
     def clean(self) -> dict[str, object]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data

@@ -8,11 +8,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import capfirst
-from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog, Offer, ReasonForm
+from msh.admin.framework.filters import WordsFilter
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.admin.framework.permitted import whom_to_ask
@@ -64,7 +64,7 @@ CONFIRM, REFUSE, WITHDRAW = Confirm(), Refuse(), Withdraw()
 @admin.register(ActRequest)
 class ActRequestAdmin(LargeTableAdmin[ActRequest]):
     list_display = ("what", "asked_by", "reason_given", "status", "asked", "second")
-    list_filter = (("state", ChoicesDropdownFilter),)
+    list_filter = (("state", WordsFilter),)
     list_select_related = ("partner",)
     operator_actions = (CONFIRM, REFUSE, WITHDRAW)
     change_form_outer_before_template = headline.TEMPLATE

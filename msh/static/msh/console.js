@@ -197,6 +197,20 @@ function nameRegions() {
     });
 }
 window.addEventListener("load", () => setTimeout(nameRegions));
+
+/* The search in a choice has no name, and what explains it no role: select2's and Django's scripts
+   make them, also on this event. */
+function nameSearches() {
+    for (const choice of document.querySelectorAll("select.select2-hidden-accessible")) {
+        const field = choice.nextElementSibling?.querySelector(".select2-search__field");
+        const label = choice.labels[0]?.textContent.replace("*", "").trim();
+        if (field && label) field.setAttribute("aria-label", `Search ${label}`);
+    }
+    for (const help of document.querySelectorAll(".help-tooltip[aria-label]")) {
+        help.setAttribute("role", "img");
+    }
+}
+window.addEventListener("load", () => setTimeout(nameSearches));
 document.addEventListener("DOMContentLoaded", () => nameIcons(document));
 document.addEventListener("htmx:load", (event) => nameIcons(event.target));
 document.addEventListener("keydown", (event) => {
@@ -205,13 +219,18 @@ document.addEventListener("keydown", (event) => {
     event.target.click();
 });
 
-/* The form of a page with a reason is not sent without one: what was typed into it stays. */
+/* The form of a page with a reason is not sent without one: what was typed into it stays. The words
+   are below the field: at the edge of the window a browser's own would cover its label. */
 document.addEventListener("click", (event) => {
     if (!event.target.closest("#submit-row [type=submit]")) return;
     const reason = document.querySelector(".msh-save-reason textarea");
-    if (reason && !reason.value.trim()) {
-        event.preventDefault();
-        reason.value = "";
-        reason.reportValidity();
-    }
+    if (!reason) return;
+    const missing = !reason.value.trim();
+    reason.setAttribute("aria-invalid", String(missing));
+    document.getElementById("reason-missing").hidden = !missing;
+    if (!missing) return;
+    event.preventDefault();
+    reason.value = "";
+    reason.setAttribute("aria-describedby", "reason-missing");
+    reason.focus();
 });

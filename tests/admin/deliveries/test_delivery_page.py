@@ -1,5 +1,6 @@
 """The page of a delivery says what is known, who waits for it and what to do."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.utils.html import strip_tags
 
 from msh.admin.deliveries import delivery_head
 from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, InboundMessage
+from msh.protocol.kinds import DeliveryState
 from tests.admin.conftest import url, use
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive
@@ -24,7 +26,9 @@ def delivery(state: str, count: int = 3, **values: Any) -> Delivery:
     system = consumer(ConsumerKind.PULL, name="erp")
     first, *_ = receive(world, count)
     now = timezone.now()
-    times = {"started_at": now, "ended_at": now} | ({"due": now} if state == "failed" else {})
+    times = {"started_at": now, "ended_at": now} | (
+        {"due": now} if state in ("failed", "processing") else {}
+    )
     return Delivery.objects.create(
         consumer=system, message=first, state=state, attempt=1, **times, **values
     )
@@ -60,9 +64,40 @@ def test_a_resolver_is_named_where_there_is_one(administrator: Client) -> None:
 
 def test_one_that_nobody_decides_has_no_alarm(administrator: Client) -> None:
     page = page_of(administrator, delivery("completed", 1))
-    assert "consumer erp has taken the message." in page.lower()
+    assert "Consumer erp has taken the message." in page
     assert "Recommended action" not in page
     assert "msh-headline-suspended" not in page
+
+
+@pytest.mark.parametrize("state", DeliveryState)
+def test_each_sentence_begins_with_a_capital(state: DeliveryState) -> None:
+    """F30: "consumer invoices has taken the message"."""
+    texts = (delivery_head._SENTENCES.get(state, "{Consumer}"), delivery_head._DECIDED.get(state))
+    for text in filter(None, texts):
+        sentences = re.split(r"(?<=[.]) ", text)
+        assert all(re.match(r"\{?[A-Z]", one) for one in sentences), text
+
+
+def test_a_rejected_one_says_when_it_is_delivered_again(administrator: Client) -> None:
+    """F30: "It is not delivered again" stood over the button *Run again*."""
+    rejected = delivery("rejected", detail="unknown customer")
+    page = page_of(administrator, rejected)
+    assert "Consumer erp has rejected the message. Messages behind it go on." in page
+    assert "If the cause is removed, run the delivery again: it is delivered out of order" in page
+    assert f"/{rejected.pk}/run-again/" in page
+
+
+@pytest.mark.parametrize(
+    ("state", "label"),
+    [("processing", "Lease ends"), ("failed", "Next attempt"), ("completed", "")],
+)
+def test_what_is_due_is_named(administrator: Client, state: str, label: str) -> None:
+    """F30: the end of the lease was called the next attempt."""
+    one = delivery(state, 1)
+    Delivery.objects.filter(pk=one.pk).update(due=timezone.now() + timedelta(minutes=5))
+    page = page_of(administrator, one)
+    shown = [name for name in ("Lease ends", "Next attempt") if f"<dt>{name}</dt>" in page]
+    assert shown == ([label] if label else [])
 
 
 def test_a_parked_one_holds_nobody(administrator: Client) -> None:
@@ -98,7 +133,7 @@ def test_what_an_operator_marked_is_not_what_the_application_said(operator: Clie
     one = refused()
     use(operator, "mark_completed", one, "they booked it by hand")
     page = page_of(operator, one)
-    assert "Marked completed by ann. consumer" in page
+    assert "Marked completed by ann. Consumer" in page
     assert "has taken the message" not in page
     assert "0 delivered since, 1 not delivered yet" in page
     *_, started, _, marked = [row for row in rows_of(operator, one) if "Incident" not in row]

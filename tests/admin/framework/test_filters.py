@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.framework.filters import moment
+from msh.admin.framework.filters import WordsFilter, moment
 from msh.models import OutboundLink
 from tests.admin.conftest import suspended_world, url
 
@@ -63,6 +63,21 @@ def test_a_filter_without_a_value_is_none(filtered: list[type[Model]]) -> None:
             tried.add(name)
             assert _rows(model, user, {name: ""}) == everything, f"{model.__name__}: ?{name}="
     assert {"state", "state__exact", "is", "since", "partner"} <= tried
+
+
+def test_values_of_filters_are_words_with_a_capital(filtered: list[type[Model]]) -> None:
+    """F30: "In Flight", "held", "rewound: to be sent again with its number", "SUSPENDED"."""
+    user = User.objects.create_superuser("root")
+    specs = [(one, _list(one, user, {})) for one in filtered]
+    words = [(spec, shown) for _, shown in specs for spec in shown.filter_specs]
+    forms: list[Any] = [
+        (spec.lookup_kwarg, next(spec.choices(shown))["form"])
+        for spec, shown in words
+        if isinstance(spec, WordsFilter)
+    ]
+    found = {str(text) for name, form in forms for _, text in form.fields[name].choices}
+    assert {"In flight", "Held", "Rewound", "Suspended", "In doubt", "Accepted"} <= found
+    assert [one for one in found if not one[:1].isupper() or "_" in one or one.isupper()] == []
 
 
 def _list(model: type[Model], user: User, query: dict[str, str]) -> Any:

@@ -1,8 +1,10 @@
 """The list of incidents: the worst first, with the cause that the dashboard says."""
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from msh.models import Incident
 from msh.store import incidents
@@ -54,3 +56,22 @@ def test_who_may_not_assign_is_offered_nothing() -> None:
     vera = client_of("vera", "view_incident")
     listed = vera.get(url(Incident, "changelist"))
     assert "assign_selected" not in listed.content.decode()
+
+
+def test_open_incidents_are_found_by_their_index_and_sorted_in_memory(
+    administrator: Client,
+) -> None:
+    """No index for their severity: a partner has at most one open incident of a kind and
+    direction, so that few are sorted, however many were resolved."""
+    partner, now = make_world().here, timezone.now()
+    of_partner = {"partner": partner, "direction": "in", "opened_at": now, "last_at": now}
+    Incident.objects.bulk_create(
+        Incident(**of_partner, kind="stuck", resolved_at=now) for _ in range(5_000)
+    )
+    Incident.objects.create(**of_partner, kind="stuck")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE msh_incident")
+    listed = administrator.get(url(Incident, "changelist"), {"is": "open"}).context["cl"]
+    plan = listed.queryset.explain()
+    assert "incident_open_once" in plan
+    assert "Seq Scan on msh_incident" not in plan

@@ -152,7 +152,7 @@ def test_only_the_message_that_the_dialog_named_is_cancelled() -> None:
     form = VerdictForm({"reason": "agreed by telephone", "verdict": "received"})
     assert form.is_valid()
 
-    with pytest.raises(NotPossible, match="is Acknowledged"):
+    with pytest.raises(NotPossible, match="is acknowledged"):
         Cancel().act(seen, Actor("sue", "agreed by telephone"), form)
 
     assert not OutboundMessage.objects.filter(state="cancelled").exists()

@@ -28,7 +28,7 @@ def test_list_shows_and_finds_them_by_their_state(administrator: Client) -> None
     assert [one.shown for one in listed.context["cl"].result_list] == STATES[::-1]
     page = listed.content.decode()
     assert "flying" not in page
-    assert '<option value="held">held</option>' in page
+    assert '<option value="held">Held</option>' in page
     for state in STATES:
         found = administrator.get(LIST, {"state__exact": state}).context["cl"].result_list
         assert [one.shown for one in found] == [state]

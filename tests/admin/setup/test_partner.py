@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
 from msh.admin.setup.partner import AgreementInline
-from msh.models import InboundLink, OutboundLink
+from msh.models import InboundLink, Incident, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from msh.store.receiving.senders import find_sender
 from partners.models import Agreement, Credential, Partner, digest_of
@@ -330,6 +332,40 @@ def test_the_list_names_the_agreements_of_a_partner(admin_client: Client, partne
     for tpa_id in ("tpa-1", "tpa-2"):
         Agreement.objects.create(partner=partner, tpa_id=tpa_id, our_party="1", their_party="2")
     assert "tpa-1, tpa-2" in admin_client.get(LIST).content.decode()
+
+
+def test_the_list_says_how_each_partner_is(admin_client: Client, partner: Partner) -> None:
+    """F30: two columns with the same word, and none with a state."""
+    open_links(partner)
+    OutboundLink.objects.update(state="suspended", suspended_since=timezone.now())
+    now = timezone.now()
+    for kind in ("stuck", "backlog"):
+        Incident.objects.create(
+            partner=partner, direction="out", kind=kind, opened_at=now, last_at=now
+        )
+    Partner.objects.create(name="new-one", uri="http://new.example/", address="http://moved/")
+    listed = admin_client.get(LIST)
+    page = " ".join(listed.content.decode().split())
+
+    assert re.search(r"suspended.*is=open[^>]*>2</a>", page)
+    assert re.search(r"new-one.*>\s*new\s*<.*http://moved/.*http://new.example/", page)
+    assert page.count(">acme<") == 1
+
+
+def test_the_list_of_three_partners_needs_as_many_queries_as_of_one(
+    admin_client: Client, partner: Partner
+) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin_client.get(LIST).status_code == 200
+        return len(captured)
+
+    open_links(partner)
+    queries()  # fills Django's own caches
+    of_one = queries()
+    for name in ("two", "three"):
+        open_links(Partner.objects.create(name=name, uri=f"http://{name}.example/"))
+    assert queries() == of_one
 
 
 def test_our_identity_is_one_row(admin_client: Client) -> None:

@@ -35,6 +35,13 @@ def test_a_sweep_is_shown_with_its_task(administrator: Client) -> None:
     assert 'value="msh.tasks.sweep"' in page
 
 
+def test_what_is_not_so_does_not_look_like_a_failure(administrator: Client) -> None:
+    """F30: a red cross for "One-off Task: no"."""
+    page = administrator.get(LIST).content.decode()
+    assert "close_small" in page
+    assert "bg-red-100 text-red-700" not in page
+
+
 def test_an_interval_is_saved(administrator: Client) -> None:
     interval = IntervalSchedule.objects.get(every=10)
     where = reverse("admin:django_celery_beat_intervalschedule_change", args=[interval.pk])

@@ -28,7 +28,7 @@ from msh.admin.links.advice import (
     last_words,
     with_last_answer,
 )
-from msh.admin.links.maintenance import with_window
+from msh.admin.links.maintenance import plan_url, with_window
 from msh.admin.links.other_partner import hints, may_be_of_another
 from msh.admin.links.outbound_actions import RESUME
 from msh.admin.links.resynchronise import RESYNCHRONISE
@@ -113,7 +113,8 @@ class Group:
     """Partners with the same cause. `answers`: (how many, text), the most frequent first.
     `longest` is down since `since`, the last one since `latest`; None if they are down since
     the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
-    longest queue first. `resume`: the URL of a bulk job for them, if it is permitted and there is
+    longest queue first. `plan`: the URL of a plan of maintenance for them, if it is permitted.
+    `resume`: the URL of a bulk job for them, if it is permitted and there is
     one to resume; `resumes`: how many its preview selects; `left_out`: how many it does not, and
     why. `ask`: who may resume them. `hints`: whose answer names another partner."""
 
@@ -129,6 +130,7 @@ class Group:
     queued: int
     largest: Member | None
     resume: str
+    plan: str
     resumes: int
     left_out: str
     ask: str
@@ -292,6 +294,7 @@ def _group(
         total,
         by_queue[0] if by_queue[0].queued * len(links) > total else None,
         _resume(request, name) if helps else "",
+        plan_url(request, cause=name),
         resumes,
         _left_out(cancelling, in_maintenance),
         whom_to_ask(request, _TO_RESUME, "resume several partners at once") if helps else "",

@@ -13,6 +13,7 @@ from msh.flows.operations import watch
 from msh.models import MaintenanceWindow, OutboundLink
 from msh.store.operations.operator_actions import open_links
 from tests.admin.conftest import address, client_with_role, messages_of, url, use
+from tests.admin.many import UNAUTHORIZED, suspended_partners
 from tests.flows.world import World, make_world
 
 pytestmark = pytest.mark.django_db
@@ -169,3 +170,19 @@ def test_maintenance_of_several_partners_is_planned_on_the_list(
     assert f"Partner {other.there}: maintenance is planned from" in said
     window = MaintenanceWindow.objects.get(partner=other.there)
     assert (window.planned_by, window.reason) == ("ann", "their network")
+
+
+def test_a_group_of_the_dashboard_leads_to_a_plan_for_its_partners(
+    operator: Client, viewer: Client
+) -> None:
+    """F19: from "these 6" nothing led to *Plan maintenance*."""
+    links = suspended_partners(3)
+    suspended_partners(1, UNAUTHORIZED)
+    (group,) = operator.get(reverse("admin:index")).context["suspended"].groups
+
+    page = operator.get(group.plan)
+
+    assert {*page.context["form"]["partners"].value()} == {one.partner_id for one in links}
+    (seen,) = viewer.get(reverse("admin:index")).context["suspended"].groups
+    assert seen.plan == ""
+    assert operator.get(f"{group.plan}&state__exact=x&no=such").status_code == 200

@@ -1,8 +1,12 @@
 """Lists at 1280 pixels: what matters is in sight, and many rows at once."""
 
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from msh.models import BulkJob
+from msh.models import BulkJob, OutboundLink
 from partners.models import Partner
 from tests.admin.many import REFUSED_CONNECTION, answered, suspended_partners
 from tests.browser.axe import violations
@@ -25,6 +29,9 @@ _ROWS_IN_SIGHT = """() => {
 _OUT_OF_SIGHT = """() => [...document.querySelectorAll("#result_list .field-actions a")]
     .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth)
     .map(one => one.textContent.trim())"""
+_COVERED = """() => [...document.querySelectorAll("#result_list tbody .field-actions")]
+    .map(cell => [cell, cell.previousElementSibling].map(one => one.getBoundingClientRect()))
+    .filter(([cell, before]) => cell.left < before.right - 1).length"""
 _BROKEN = """() => [...document.querySelectorAll("#result_list bdi")].filter(one => {
     const range = document.createRange();
     const text = one.firstChild;
@@ -42,7 +49,11 @@ _BROKEN = """() => [...document.querySelectorAll("#result_list bdi")].filter(one
 def test_ten_links_with_their_buttons_are_on_one_screen(console: Console) -> None:
     """F4: four, and the buttons were cut off at the right."""
     suspended_partners(8, REFUSED_CONNECTION)
-    suspended_partners(8, HTML)
+    waiting, *_ = suspended_partners(8, HTML)
+    with transaction.atomic():  # it has three buttons
+        OutboundLink.objects.filter(pk=waiting.pk).update(
+            state="transient", suspended_since=None, due=timezone.now() + timedelta(hours=1)
+        )
     Partner.objects.filter(name__startswith="many-").update(display_name="Helios Solar AG")
     page = console.open("Supervisor", "msh/outboundlink/")
     expect(page.get_by_role("link", name="Resume sending").first).to_be_visible()
@@ -50,6 +61,7 @@ def test_ten_links_with_their_buttons_are_on_one_screen(console: Console) -> Non
 
     assert page.evaluate(_ROWS_IN_SIGHT) >= 10
     assert page.evaluate(_OUT_OF_SIGHT) == []
+    assert page.evaluate(_COVERED) == 0
     assert violations("links", page) == []
 
 

@@ -8,6 +8,7 @@ from django.db import connections
 from django.db.models import Sum
 
 from msh.models import History, InboundLink, OutboundMessage
+from msh.protocol.reason import Refusal
 from tests.exchange.pair import WAITS, PairFactory
 from tests.peer import OMIT, Answer, Draft, Payload, Received, acknowledgement, status
 from tests.waiting import wait_until
@@ -89,10 +90,11 @@ def test_only_the_appropriate_ack_completes(pair: PairFactory) -> None:
     assert partner.state_of(message) == "in_flight"
     assert len(partner.peer.received) == 1
     logged = History.objects.filter(partner=partner.partner, event__startswith="Ack")
-    # Equal rows of one minute are one row that counts. Without a MessageId: the Ack whose
-    # RoutingHeader names another pair.
+    # Equal rows of one minute are one row that counts.
     counted = logged.values_list("message_id").annotate(times=Sum("times"))
-    assert dict(counted.order_by()) == {"": 1, "a-foreign-id": 1, ref.upper(): 1, ref: 2}
+    assert dict(counted.order_by()) == {"a-foreign-id": 1, ref.upper(): 1, ref: 2}
+    refused = History.objects.get(partner=partner.partner, event="RequestRefused")
+    assert (refused.code, refused.times) == (Refusal.AGREEMENT, 1)  # its RoutingHeader
     assert History.objects.filter(partner=stranger.partner, message_id=ref).count() == 1
 
     assert answer(ref) == 204

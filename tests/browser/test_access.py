@@ -6,11 +6,17 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from msh.models import InboundConversation, Incident
 from msh.protocol.lane import LaneState
+from partners.models import Partner
+from tests.admin.many import standing_deliveries, suspended_partners
 from tests.browser.axe import violations
-from tests.browser.console import Console
+from tests.browser.console import DESK, TELEPHONE, Console
 from tests.browser.test_actions import page_of
+from tests.browser.test_all_pages import TOO_WIDE
+from tests.endpoint.ebms2 import agree
 from tests.exchange.pair import PairFactory
+from tests.flows.conversations_in.conversation import take
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -49,6 +55,68 @@ def press(page: Page, wanted: Locator) -> None:
     expect(wanted).to_be_focused()
     assert page.evaluate("wanted => getComputedStyle(wanted).outlineStyle", element) != "none"
     page.keyboard.press("Enter")
+
+
+_CONTROLS = """() => [...document.querySelectorAll(
+    "#main :is(a[href], button, input, select, textarea, summary, [tabindex='0'])")]
+    .filter(one => one.checkVisibility({visibilityProperty: true}) && !one.disabled
+        && one.tabIndex >= 0 && one.type !== "hidden" && !one.closest("[inert]"))
+    .map((one, at) => { one.dataset.at = at; return one.textContent.trim() || one.outerHTML; })"""
+_FOCUSED = """() => {
+    const one = document.activeElement, style = getComputedStyle(one);
+    const seen = style.outlineStyle !== "none" || style.boxShadow !== "none";
+    const box = one.getBoundingClientRect();
+    return [one.dataset.at ?? "", seen, box.bottom > 0 && box.top < innerHeight];
+}"""
+
+
+def troubles(console: Console) -> dict[str, str]:
+    """The pages on which an operator decides, by what the trouble is."""
+    link, *_ = suspended_partners(1)
+    doubt = standing_deliveries("in_doubt", behind=1)
+    partner = Partner.objects.create(name="ward", uri="http://ward.example/")
+    take(agree(partner, ordered=True, tpa_id="cpa-ward"), 0, 2, conversation="ward-12")
+    hole = InboundConversation.objects.get(conversation_id="ward-12")
+    rows = {
+        "suspended partner": link,
+        "message that waits": link.in_flight,
+        "delivery in doubt": doubt,
+        "conversation with a hole": hole,
+        "incident": Incident.objects.get(partner=link.partner),
+    }
+    return {
+        name: console.at(f"msh_{row._meta.model_name}_change", row.pk)
+        for name, row in rows.items()
+        if row is not None
+    }
+
+
+def test_each_control_of_a_trouble_is_reached_by_keyboard_and_fits_a_phone(
+    console: Console,
+) -> None:
+    page = console.open("Supervisor")
+    missed = []
+    for name, address in troubles(console).items():
+        page.goto(address)
+        controls = page.evaluate(_CONTROLS)
+        seen: set[str] = set()
+        for _ in range(3 * len(controls) + 60):
+            page.keyboard.press("Tab")
+            at, outlined, in_sight = page.evaluate(_FOCUSED)
+            if not at or at in seen:
+                if len(seen) == len(controls):
+                    break
+                continue
+            seen.add(at)
+            if not (outlined and in_sight):
+                missed.append(f"{name}: {controls[int(at)]} has the focus, and nobody sees it")
+        missed += [f"{name}: {c}" for at, c in enumerate(controls) if str(at) not in seen]
+        for size in (DESK, TELEPHONE):
+            page.set_viewport_size(size)
+            missed += [f"{name}: {one}" for one in page.evaluate(TOO_WIDE)]
+        missed += violations(name, page)
+        page.set_viewport_size(DESK)
+    assert missed == []
 
 
 def test_the_first_tab_leads_to_the_content(console: Console) -> None:

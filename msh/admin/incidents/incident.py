@@ -187,10 +187,15 @@ def _trouble(incident: Incident) -> Trouble:
 
 
 def _cause(incident: Incident) -> Cause:
-    """By what stands still for it, and by the last answer."""
-    suspends = change_incident.suspends(incident)
-    found = cause_of_link(incident.partner.outbound_link) if suspends else None
-    return found or cause_of(incident.kind, last_reason(incident), _trouble(incident).standing)
+    """By what stands still for it, and by the last answer. Read once: each action asks for it."""
+    if _CAUSE not in vars(incident):
+        suspends = change_incident.suspends(incident)
+        found = cause_of_link(incident.partner.outbound_link) if suspends else None
+        vars(incident)[_CAUSE] = found or cause_of(
+            incident.kind, last_reason(incident), _trouble(incident).standing
+        )
+    cause: Cause = vars(incident)[_CAUSE]
+    return cause
 
 
 def _of_message(request: HttpRequest, incident: Incident) -> list[Offer]:
@@ -246,6 +251,7 @@ def _count_failed(incident: Incident) -> int:
 
 
 _READ = "trouble_as_read"
+_CAUSE = "cause_as_read"
 
 
 def _next_call(incident: Incident) -> str:

@@ -272,16 +272,12 @@ def minutes(
     found = {(row.line, (row.begins - begin) // minute): row for row in rows}
     up_to = max((row.up_to for row in rows if row.up_to), default=begin)
     counted = [begin + (at + 1) * minute <= up_to for at in range(number)]
-    looked = [(row := found.get((whole, at))) is not None and row.waiting is not None
-              for at in range(number)]  # fmt: skip
+    of_all = [found.get((whole, at)) for at in range(number)]
+    looked = [row is not None and row.waiting is not None for row in of_all]
+    known = {name: looked if name == "waiting" else counted for name in names}
     return [
         {
-            name: [
-                _value(
-                    found.get((line, at)), name, looked[at] if name == "waiting" else counted[at]
-                )
-                for at in range(number)
-            ]
+            name: [_value(found.get((line, at)), name, known[name][at]) for at in range(number)]
             for name in names
         }
         for line in range(whole)

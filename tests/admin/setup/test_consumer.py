@@ -1,6 +1,6 @@
 """The list of consumers says how each is doing, and leads to its deliveries."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.test import Client
@@ -19,13 +19,17 @@ def row(client: Client) -> str:
     return listed.split('id="result_list"')[1]
 
 
+def delivered(system: Consumer, *ends: tuple[str, datetime]) -> None:
+    """A delivery of a message each, in this state since then."""
+    for (state, at), message in zip(ends, receive(make_world(), len(ends)), strict=True):
+        Delivery.objects.create(
+            consumer=system, message=message, state=state, attempt=1, started_at=at, ended_at=at
+        )
+
+
 def test_one_that_needs_a_decision(administrator: Client) -> None:
     system = consumer(ConsumerKind.PULL, name="erp")
-    now = timezone.now()
-    for state, message in zip(("blocked", "parked"), receive(make_world(), 2), strict=True):
-        Delivery.objects.create(
-            consumer=system, message=message, state=state, attempt=1, started_at=now, ended_at=now
-        )
+    delivered(system, ("blocked", timezone.now()), ("parked", timezone.now()))
     shown = row(administrator)
     assert "needs a decision" in shown
     assert "2 undecided" in shown
@@ -37,11 +41,7 @@ def test_one_that_needs_a_decision(administrator: Client) -> None:
 
 def test_one_that_rejects_is_not_ok(administrator: Client) -> None:
     system = consumer(ConsumerKind.PULL, name="billing")
-    now = timezone.now()
-    for state, message in zip(("completed", "rejected"), receive(make_world(), 2), strict=True):
-        Delivery.objects.create(
-            consumer=system, message=message, state=state, attempt=1, started_at=now, ended_at=now
-        )
+    delivered(system, ("completed", timezone.now()), ("rejected", timezone.now()))
     shown = row(administrator)
     assert "rejects" in shown
     assert "the last one was rejected" in shown
@@ -50,16 +50,9 @@ def test_one_that_rejects_is_not_ok(administrator: Client) -> None:
 
 def test_the_last_completed_is_the_newest(administrator: Client) -> None:
     system = consumer(ConsumerKind.PULL, name="erp")
-    ends = [timezone.now() - timedelta(days=3), timezone.now() - timedelta(minutes=5)]
-    for ended, message in zip(ends, receive(make_world(), 2), strict=True):
-        Delivery.objects.create(
-            consumer=system,
-            message=message,
-            state="completed",
-            attempt=1,
-            started_at=ended,
-            ended_at=ended,
-        )
+    now = timezone.now()
+    old, new = now - timedelta(days=3), now - timedelta(minutes=5)
+    delivered(system, ("completed", old), ("completed", new))
     assert "5 min ago" in row(administrator)
 
 

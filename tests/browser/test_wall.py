@@ -20,6 +20,14 @@ SEVERAL = (
     *(IncidentKind.SEQUENCE_CONFLICT, IncidentKind.RESET_HELD, IncidentKind.MESSAGE_ID_REUSED),
 )
 
+SHOWN = """() => {
+    const list = document.getElementById("wall-rows");
+    const rows = [...list.children].filter((row) => !row.hidden);
+    const bottom = (one) => one.getBoundingClientRect().bottom;
+    return [bottom(list), rows.map((row) => ({bottom: bottom(row), text: row.innerText}))];
+}"""
+"""Where the list ends, and where each of the rows that it shows."""
+
 
 def hung_up(console: Console) -> Page:
     """The wall in a browser whose clock the test moves on."""
@@ -100,13 +108,10 @@ def test_the_wall_turns_its_pages(console: Console, pair: PairFactory) -> None:
     assert pages > 1
     seen: list[str] = []
     for _ in range(pages):
-        shown = [one for one in rows.all() if one.is_visible()]
-        whole = page.locator("#wall-rows").bounding_box()
-        boxes = [one.bounding_box() for one in shown]
-        assert whole
-        assert all(box and box["y"] + box["height"] <= whole["y"] + whole["height"] + 1
-                   for box in boxes)  # fmt: skip
-        seen += [one.inner_text() for one in shown]
+        # In one step of the browser: between two the list may be replaced by a refresh.
+        bottom, shown = page.evaluate(SHOWN)
+        assert all(one["bottom"] <= bottom + 1 for one in shown)
+        seen += [one["text"] for one in shown]
         before = said.text_content() or ""
         page.clock.run_for(REFRESH)
         expect(said).not_to_have_text(before)

@@ -4,7 +4,7 @@ import pytest
 
 from msh.protocol import effects as do
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, outcome_of
-from msh.protocol.reason import Reason, deciding, of_refusal, of_words
+from msh.protocol.reason import Reason, Refusal, deciding, of_refusal, of_words, refusal_of
 from msh.protocol.receiver import Known, MessageArrived, ReceivingLink, step
 
 
@@ -101,3 +101,19 @@ def test_what_an_error_names_decides_over_the_answer_to_the_last_copy(
     named: Reason, answered: Reason, reason: Reason
 ) -> None:
     assert deciding(named, answered) is reason
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, Refusal.REQUEST),
+        (401, Refusal.CREDENTIALS),
+        (408, Refusal.INCOMPLETE),
+        (413, Refusal.TOO_LARGE),
+        (418, Refusal.REQUEST),
+        (431, Refusal.TOO_LARGE),
+        (503, Refusal.BUSY),
+    ],
+)
+def test_a_refusal_by_us_has_a_code_if_only_its_status_is_known(status: int, code: Refusal) -> None:
+    assert refusal_of(status) is code

@@ -13,8 +13,8 @@ def file_system(location: str) -> tuple[Any, str]:
     return fs.LocalFileSystem(), location
 
 
-def names_in(folder: str) -> list[str]:
-    """None, if it is not there."""
+def files_in(folder: str) -> list[Any]:
+    """A pyarrow.fs.FileInfo of each; none, if the folder is not there."""
     files, root = file_system(folder)
-    found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
-    return [each.base_name for each in found]
+    found: list[Any] = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    return found

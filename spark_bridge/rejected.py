@@ -2,21 +2,26 @@
 and of a value longer than LONGEST_VALUE its size only: Spark reads no line that is longer than
 20 MB.
 
-A task writes a hidden file; the commit of the job gives it its name, so that what a failed or
-duplicated attempt wrote is never seen, and removes those of attempts that were killed.
+A task writes a hidden file; the commit of the job or micro-batch gives it its name, so that what a
+failed or duplicated attempt wrote is never seen, and removes those of attempts that were killed.
+What is left of a driver that was killed, a later commit removes after ABANDONED_AFTER.
 """
 
 import base64
 import json
 import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Self
 
-from spark_bridge.files import file_system, names_in
+from spark_bridge.files import file_system, files_in
 from spark_bridge.message import Line
 
 LONGEST_VALUE = 1024 * 1024
 """Characters or bytes."""
+ABANDONED_AFTER = timedelta(days=7)
+_END = ".tmp"
 
 
 class RejectedRows:
@@ -46,7 +51,7 @@ class RejectedRows:
         if self._stream is None:
             files, folder = file_system(self._folder)
             files.create_dir(folder, recursive=True)
-            self.file = f"{_hidden(self._run)}{uuid.uuid4().hex}.tmp"
+            self.file = f"{_hidden(self._run)}{uuid.uuid4().hex}{_END}"
             self._stream = files.open_output_stream(f"{folder}/{self.file}")
         row = {name: _shown(value) for name, value in line.row.items()}
         document = {"message_id": line.message_id, "reason": reason, "row": row}
@@ -60,12 +65,23 @@ def publish(folder: str, file: str, name: str) -> None:
     files.move(f"{root}/{file}", f"{root}/{name}")
 
 
-def sweep(folder: str, run: str) -> None:
-    """Remove what the tasks of a run have left, those that were killed too."""
+def sweep(folder: str, runs: Iterable[str]) -> None:
+    """Remove what the tasks of these runs have left, those that were killed too, and what is too
+    old to be of a run that goes on."""
     files, root = file_system(folder)
-    for name in names_in(folder):
-        if name.startswith(_hidden(run)):
-            files.delete_file(f"{root}/{name}")
+    hidden, old = tuple(map(_hidden, runs)), datetime.now(UTC) - ABANDONED_AFTER
+    for each in files_in(folder):
+        is_ours = each.base_name.startswith(".") and each.base_name.endswith(_END)
+        if is_ours and (each.base_name.startswith(hidden) or each.mtime < old):
+            files.delete_file(f"{root}/{each.base_name}")
+
+
+def micro_batches(folder: str, query: str, last: int) -> list[str]:
+    """The runs of a streaming query, up to its micro-batch `last`, that have left hidden files."""
+    beginning = _hidden(query)
+    left = [each.base_name for each in files_in(folder) if each.base_name.startswith(beginning)]
+    numbers = {name.removeprefix(beginning).partition("-")[0] for name in left}
+    return [f"{query}-{number}" for number in numbers if number.isdigit() and int(number) <= last]
 
 
 def _hidden(run: str) -> str:

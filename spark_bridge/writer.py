@@ -18,7 +18,7 @@ from spark_bridge.client import Client
 from spark_bridge.files import file_system
 from spark_bridge.message import Layout, Line
 from spark_bridge.options import WriteOptions
-from spark_bridge.rejected import RejectedRows, publish, sweep
+from spark_bridge.rejected import RejectedRows, micro_batches, publish, sweep
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -55,6 +55,8 @@ class Written(WriterCommitMessage):
     rejected_file: str
     """Hidden, and the name that the commit gives it. Empty: there is none."""
     rejected_name: str
+    run: str
+    """What its hidden file belongs to: of a stream, `QUERY-MICRO_BATCH`."""
 
 
 class _Writing:
@@ -64,16 +66,17 @@ class _Writing:
         self.options = options
         self.layout = layout
         self._run = uuid.uuid4().hex
-        """The same for all attempts of all tasks."""
+        """The same for all attempts of all tasks of a batch."""
 
     def write(self, iterator: "Iterator[RecordBatch]") -> Written:
         """Returns when every row is in the MSH, or among the rejected. Raises RowsRefused,
         OrderLost, ApiRefused or ApiUnavailable."""
         context = TaskContext.get()
         part = self._part()
+        run = part or self._run
         with (
             Client(self.options.server) as client,
-            RejectedRows(self.options.rejected_path, self._run) as rejected,
+            RejectedRows(self.options.rejected_path, run) as rejected,
         ):
             task = _Task(self.options, client, rejected)
             order = _Order(self.options.order_column, self.layout.pair)
@@ -81,7 +84,7 @@ class _Writing:
                 task.send(request)
             partition = context.partitionId() if context else 0
             name = f"{part or rejected.digest}-{partition:05d}.json"
-            return task.written(partition, order.pairs, name)
+            return task.written(partition, order.pairs, name, run)
 
     def _part(self) -> str:
         """Of a stream: what the names of its files of refused rows begin with. Those of a batch
@@ -91,30 +94,30 @@ class _Writing:
     def _lines(self, batches: "Iterator[RecordBatch]") -> Iterator[Line]:
         return chain.from_iterable(map(self.layout.lines, batches))
 
-    def finish(self, messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
-        written = [each for each in messages if isinstance(each, Written)]
+    def publish(self, messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
+        written = written_of(messages)
         _require_one_task_a_pair(written)
         for each in written:
             if each.rejected_file:
                 publish(self.options.rejected_path, each.rejected_file, each.rejected_name)
-        self.tidy()
         return written
-
-    def tidy(self) -> None:
-        """Remove what attempts that were killed, or not needed, have refused. What they have handed
-        over stays: the next attempt finds it known."""
-        if self.options.rejected_path:
-            sweep(self.options.rejected_path, self._run)
 
 
 class BatchWriter(_Writing, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        written = self.finish(messages)
+        written = self.publish(messages)
+        self._tidy()
         if self.options.summary_path:
             _write_summary(self.options.summary_path, written)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.tidy()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove what attempts that were killed, or not needed, have refused. What they have handed
+        over stays: the next attempt finds it known."""
+        if self.options.rejected_path:
+            sweep(self.options.rejected_path, [self._run])
 
 
 class StreamWriter(_Writing, DataSourceStreamArrowWriter):
@@ -131,10 +134,18 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         return "-".join(map(str, values))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.finish(messages)
+        self._tidy(self.publish(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.tidy()
+        self._tidy(written_of(messages), batchId)
+
+    def _tidy(self, written: list[Written], batch: int) -> None:
+        """The same for a micro-batch, and those before it. Spark makes a writer of its own for a
+        commit: which query it is, only the tasks know."""
+        if self.options.rejected_path:
+            for query in {each.run.rpartition("-")[0] for each in written}:
+                left = micro_batches(self.options.rejected_path, query, batch)
+                sweep(self.options.rejected_path, left)
 
 
 class _Task:
@@ -175,7 +186,9 @@ class _Task:
         for line, reason in refused:
             self._rejected.add(line, reason)
 
-    def written(self, partition: int, pairs: frozenset[str], rejected_name: str) -> Written:
+    def written(
+        self, partition: int, pairs: frozenset[str], rejected_name: str, run: str
+    ) -> Written:
         return Written(
             partition=partition,
             accepted=self._counts["accepted"],
@@ -186,6 +199,7 @@ class _Task:
             pairs=pairs,
             rejected_file=self._rejected.file,
             rejected_name=rejected_name,
+            run=run,
         )
 
 
@@ -233,6 +247,10 @@ def _requests(lines: Iterator[Line], most: int) -> Iterator[list[Line]]:
             request, size = [], 0
     if request:
         yield request
+
+
+def written_of(messages: Iterable[WriterCommitMessage | None]) -> list[Written]:
+    return [each for each in messages if isinstance(each, Written)]
 
 
 def _require_one_task_a_pair(written: list[Written]) -> None:

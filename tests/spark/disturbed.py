@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from spark_bridge import EbxmlDataSource
 from spark_bridge.message import Layout
 from spark_bridge.options import write_options
-from spark_bridge.writer import BatchWriter, Written
+from spark_bridge.writer import BatchWriter, StreamWriter, Written
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -32,6 +32,12 @@ class _Disturbed(EbxmlDataSource):
         made.befalls = self.befalls
         return made
 
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        options = write_options(self.options, stream=True)
+        made = _DisturbedStreamWriter(options, Layout(schema, options.ids))
+        made.befalls = self.befalls
+        return made
+
     @staticmethod
     def befalls(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
         """What the bridge gets of the rows that Spark gives it."""
@@ -39,6 +45,13 @@ class _Disturbed(EbxmlDataSource):
 
 
 class _DisturbedWriter(BatchWriter):
+    befalls: "Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]"
+
+    def write(self, iterator: "Iterator[RecordBatch]") -> Written:
+        return super().write(self.befalls(iterator))
+
+
+class _DisturbedStreamWriter(StreamWriter):
     befalls: "Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]"
 
     def write(self, iterator: "Iterator[RecordBatch]") -> Written:

@@ -1,9 +1,11 @@
 """Files of refused rows: seen when the job is done, and nothing else is left of it."""
 
+import os
+import time
 from pathlib import Path
 
 from spark_bridge.message import Line
-from spark_bridge.rejected import RejectedRows, publish, sweep
+from spark_bridge.rejected import ABANDONED_AFTER, RejectedRows, micro_batches, publish, sweep
 
 
 def rejected(folder: Path, run: str, *ids: str) -> RejectedRows:
@@ -24,9 +26,27 @@ def test_files_of_a_killed_attempt_are_removed(tmp_path: Path) -> None:
     rejected(tmp_path, "run", "a")
     publish(str(tmp_path), rejected(tmp_path, "run", "a").file, "a.json")
     others = rejected(tmp_path, "other", "a").file
-    sweep(str(tmp_path), "run")
+    sweep(str(tmp_path), ["run"])
     assert {file.name for file in tmp_path.iterdir()} == {"a.json", others}
-    sweep(str(tmp_path / "nothing was refused"), "run")
+    sweep(str(tmp_path / "nothing was refused"), ["run"])
+
+
+def test_files_of_a_driver_that_was_killed_go_with_a_later_run(tmp_path: Path) -> None:
+    dead, alive = (rejected(tmp_path, run, "a").file for run in ("dead", "alive"))
+    published = tmp_path / "a.json"
+    published.write_text("{}")
+    long_ago = time.time() - ABANDONED_AFTER.total_seconds() - 60
+    for name in (dead, "a.json"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    sweep(str(tmp_path), ["run"])
+    assert {file.name for file in tmp_path.iterdir()} == {"a.json", alive}
+
+
+def test_micro_batches_of_a_query(tmp_path: Path) -> None:
+    """Those that have ended: not the next one's, not another query's."""
+    for run in ("q-1", "q-2", "q-10", "q-3", "qq-1", "q-x"):
+        rejected(tmp_path, run, "a")
+    assert sorted(micro_batches(str(tmp_path), "q", 3)) == ["q-1", "q-2", "q-3"]
 
 
 def test_digest_is_that_of_the_rows(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from msh.store.history import Actor
 from msh.store.operations.operator_actions import Switch
 from tests.exchange.machine import ROOT
 from tests.exchange.pair import Pair
+from tests.spark.disturbed import Dying
 from tests.spark.office import Office, submitted
 from tests.spark.streaming_driver import SCHEMA, stream
 from tests.waiting import descendants, wait_until
@@ -118,3 +119,30 @@ def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_
     assert refused["row"]["order_no"] == 99
     run("another")
     assert spark.read.json(str(tmp_path / "rejected")).count() == 2
+
+
+def test_attempt_that_is_killed_leaves_no_file(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    """It had refused a row before. The commit of a micro-batch runs in a process of its own."""
+    spark.dataSource.register(Dying)
+    pair = office.silent_pair()
+    incoming, rejected = tmp_path / "incoming", tmp_path / "rejected"
+    incoming.mkdir()
+    drop(incoming, (pair, range(1, 10)))
+    lines = (incoming / "orders-00001.json").read_text().splitlines()
+    bad = json.loads(lines[0]) | {"order_no": 99, "tpa_id": "tpa-nobody"}
+    (incoming / "orders-00001.json").write_text("\n".join([json.dumps(bad), *lines]))
+    orders = spark.readStream.schema(SCHEMA).json(str(incoming))
+    (
+        orders.writeStream.format("ebxml-dying")
+        .options(**office.options, keyColumns="order_no", jobId=pair.partner.name, batchSize="1")
+        .option("rejectedPath", str(rejected))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+    assert submitted(pair).count() == 9
+    (file,) = rejected.iterdir()
+    assert file.suffix == ".json"

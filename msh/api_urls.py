@@ -55,6 +55,8 @@ urlpatterns = [
     ),
     path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
     path("v1/inbound", inbound.FeedView.as_view()),
+    path("v1/inbound/marks", inbound.FeedMarksView.as_view()),
+    path("v1/inbound/positions", inbound.PositionsView.as_view()),
     path("v1/inbound/<int:id>/payloads/<int:number>", inbound.PayloadView.as_view()),
     path("v1/deliveries/take", deliveries.TakeView.as_view()),
     path("v1/deliveries/<int:id>/settle", deliveries.SettleView.as_view()),

@@ -2,7 +2,8 @@
 
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -15,25 +16,142 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.delivery import feed
-from msh.models import InboundPayload, Scope
+from msh.models import InboundPayload, InboundState, Scope
+from msh.models.inbound import InboundMessageQuerySet
+from msh.store.snapshot import snapshot
 
 from . import schema
 from .documents import INBOUND, InboundDocument
 from .framework.access import require
-from .framework.query import Form, PageQuery, validated_query
+from .framework.query import (
+    LARGEST_ID,
+    MOST,
+    Form,
+    MarksDocument,
+    MarksQuery,
+    PageQuery,
+    marks,
+    moment,
+    text,
+    up_to,
+    validated_query,
+)
 from .framework.view import ApiView, attachment
 
 CONTENT_LIMIT = 32 * 1024 * 1024
 """Bytes of payloads in one page: one message is given however large it is."""
 
 
-class FeedQuery(PageQuery):
+LOOKED_AT = 50_000
+"""Messages that a page looks at, at most, if few of them are as asked."""
+READ_STATES = [state for state in InboundState.choices if state[0] != InboundState.HELD]
+"""Of messages in the feed."""
+
+
+class StretchQuery(Form):
+    """Parameters of what reads a part of the feed."""
+
+    after = serializers.IntegerField(
+        min_value=0,
+        max_value=LARGEST_ID,
+        required=False,
+        help_text="`next` of the previous page; default: behind what retention has removed.",
+    )
+    up_to = up_to("The last position to be read, which the feed has given.")
+    removed = serializers.IntegerField(
+        min_value=0,
+        max_value=LARGEST_ID,
+        default=0,
+        help_text="No 410 for what was removed up to this position.",
+    )
+    seen = serializers.IntegerField(
+        min_value=0,
+        max_value=LARGEST_ID,
+        default=0,
+        help_text="The last position that was read: 409 if this feed has not given it.",
+    )
+    partner = text()
+    tpa_id = text()
+    service_interface = text()
+    action = text()
+    message_id = text()
+    state = serializers.ChoiceField(READ_STATES, required=False, help_text="As it is now.")
+    since = moment("Received at or after this time.")
+    until = moment("Received at or before this time.")
+
+
+class FeedQuery(PageQuery, StretchQuery):
     payloads = serializers.BooleanField(default=False, help_text="Include the content.")
+
+
+class FeedMarksQuery(MarksQuery, StretchQuery):
+    pass
+
+
+class PositionsQuery(Form):
+    since = moment("For `before`.")
 
 
 class FeedPage(Form):
     results = InboundDocument(many=True)
     next = serializers.IntegerField(help_text="pass this as `after` for the next page")
+    more = serializers.BooleanField(
+        help_text="ask again now; false: that was all, up to `up_to` or up to now"
+    )
+
+
+class FeedMarksDocument(MarksDocument):
+    removed = serializers.IntegerField(help_text="the highest position that retention has removed")
+
+
+class PositionsDocument(Form):
+    first = serializers.IntegerField(
+        allow_null=True, help_text="of the first message behind `removed`"
+    )
+    last = serializers.IntegerField(help_text="of the last message that is committed")
+    removed = serializers.IntegerField(help_text="the highest position that retention has removed")
+    before = serializers.IntegerField(
+        allow_null=True, help_text="behind it is all that was received since the time asked for"
+    )
+
+
+Rows = InboundMessageQuerySet
+_FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
+    "partner": lambda rows, value: rows.of_partner_named(value),
+    "tpa_id": lambda rows, value: rows.under_tpa(value),
+    "service_interface": lambda rows, value: rows.filter(service_interface=value),
+    "action": lambda rows, value: rows.filter(action=value),
+    "message_id": lambda rows, value: rows.with_message_id(value),
+    "state": lambda rows, value: rows.in_state(value),
+    "since": lambda rows, value: rows.since(value),
+    "until": lambda rows, value: rows.until(value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of a stretch that are as asked, in order; of few such rows not all of a stretch."""
+
+    rows: Rows
+    last: int
+    """How far they go."""
+    is_cut: bool
+    removed: int
+
+
+def _part(query: Mapping[str, Any], looked_at: int) -> _Part:
+    """Raises FeedRemoved, FeedRestored."""
+    filters = _FILTERS.keys() & query
+    asked = feed.Stretch(
+        query.get("after"), query["up_to"], query["removed"], query["seen"], query.get("since")
+    )
+    now = feed.look(asked, looked_at if filters else None)
+    rows: Any = feed.messages(now.after, now.border or asked.up_to)
+    for name in sorted(filters):
+        rows = _FILTERS[name](rows, query[name])
+    start = now.removed if asked.after is None else asked.after
+    last = max(start, now.border or now.last)
+    return _Part(rows, last, now.border is not None, now.removed)
 
 
 class FeedView(ApiView):
@@ -42,25 +160,79 @@ class FeedView(ApiView):
     @extend_schema(
         operation_id="read_feed",
         parameters=[FeedQuery],
-        responses={200: FeedPage, **schema.problems(400, 409)},
+        responses={200: FeedPage, **schema.feed_problems(400, 409)},
     )
     def get(self, request: Request) -> Response:
         """Accepted messages behind a position, in an order that never changes: what is accepted
-        later comes later, so that nothing is skipped. An empty page: there is no more yet. 409:
-        the feed is behind this position, because the database was restored.
+        later comes later, so that nothing is skipped. 410: retention has removed messages that were
+        not read. 409: the feed is behind this position, because the database was restored.
         """
         query = validated_query(request, FeedQuery)
         if query["payloads"]:
             require(request, Scope.READ_PAYLOAD)
-        after = query.get("after", 0)
-        found = feed.page(after, query["limit"]).values_list(*INBOUND.values())
-        results = documents(found)
-        if after and not results:
-            feed.require_possible(after)
-        if query["payloads"]:
-            results = fitting(results)
-            add_content(results)
-        return Response({"results": results, "next": results[-1]["position"] if results else after})
+        limit = query["limit"]
+        is_listed = feed.list_new(limit, query["up_to"])
+        with snapshot():
+            part = _part(query, LOOKED_AT)
+            rows = list(part.rows.values_list(*INBOUND.values())[: limit + 1])
+            results = documents(rows[:limit])
+            if query["payloads"]:
+                results = fitting(results)
+                add_content(results)
+        if len(results) < len(rows):
+            return Response({"results": results, "next": results[-1]["position"], "more": True})
+        more = part.is_cut or not is_listed
+        return Response({"results": results, "next": part.last, "more": more})
+
+
+class FeedMarksView(ApiView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="mark_feed",
+        parameters=[FeedMarksQuery],
+        responses={200: FeedMarksDocument, **schema.feed_problems(400, 409)},
+    )
+    def get(self, request: Request) -> Response:
+        """Divide the feed into stretches of `every` messages, to be read side by side: each behind
+        the mark before, up to its own. What comes in later is in none of them.
+        """
+        query = validated_query(request, FeedMarksQuery)
+        is_listed = feed.list_new(query["most"], query["up_to"])
+        with snapshot():
+            part = _part(query, MOST)
+            found = marks(part.rows, "feed_position", query)
+        return Response(
+            {
+                "marks": found.marks,
+                "count": found.count,
+                "last": found.marks[-1] if found.is_cut else part.last,
+                "more": found.is_cut or part.is_cut or not is_listed,
+                "removed": part.removed,
+            }
+        )
+
+
+class PositionsView(ApiView):
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="get_feed_positions",
+        parameters=[PositionsQuery],
+        responses={200: PositionsDocument, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Where the feed begins and ends now, and where it was at a time."""
+        since = validated_query(request, PositionsQuery).get("since")
+        feed.list_new(MOST)
+        with snapshot():
+            now = feed.look(feed.Stretch())
+            last = max(now.last, now.removed)
+            before = feed.before(since) if since else None
+            first = feed.first_position(now.removed)
+        before = last if since and before is None else before
+        found = {"first": first, "last": last, "removed": now.removed, "before": before}
+        return Response(found)
 
 
 class PayloadView(ApiView):

@@ -4,7 +4,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
-from .framework.problems import Problem
+from .framework.problems import FeedProblem, Problem
 from .submission import TEXTS
 
 ALWAYS = (401, 403, 429, 503)
@@ -13,6 +13,11 @@ ALWAYS = (401, 403, 429, 503)
 def problems(*codes: int) -> dict[tuple[int, str], type[Problem]]:
     """Responses that are problem documents: these, and those that every address has."""
     return {(code, "application/problem+json"): Problem for code in sorted({*codes, *ALWAYS})}
+
+
+def feed_problems(*codes: int) -> dict[tuple[int, str], type[Problem]]:
+    """As `problems`, of an address of the feed: 410 says where to go on."""
+    return problems(*codes) | {(410, "application/problem+json"): FeedProblem}
 
 
 FORM: dict[str, Any] = {

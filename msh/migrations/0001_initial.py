@@ -263,6 +263,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField(null=True)),
                 ('holder', models.UUIDField(null=True)),
                 ('leased_until', models.DateTimeField(null=True)),
+                ('feed_removed', models.BigIntegerField(db_default=0, default=0)),
             ],
             options={
                 'default_permissions': (),

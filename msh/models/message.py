@@ -97,6 +97,9 @@ class MessageQuerySet(models.QuerySet[Message, Message]):
     def of_partner(self, partner_id: int) -> Self:
         return self.filter(link__in=self._links(partner_id=partner_id))
 
+    def of_partner_named(self, name: str) -> Self:
+        return self.filter(link__in=self._links(partner__name=name))
+
     def with_message_id(self, message_id: str) -> Self:
         return self.filter(link__in=self._links(), message_id=message_id)
 

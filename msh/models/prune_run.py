@@ -29,6 +29,9 @@ class PruneRun(models.Model):
     holder = models.UUIDField(null=True)
     """The run that is in progress, until it has ended or `leased_until` has passed."""
     leased_until = models.DateTimeField(null=True)
+    feed_removed = models.BigIntegerField(default=0, db_default=0)
+    """The highest position in the feed of a message that was removed: who reads behind a lower one
+    has missed it."""
 
     objects = PruneRunQuerySet.as_manager()
 

@@ -52,6 +52,8 @@ class Refusal(StrEnum):
     CONFLICT = "conflict"
     MESSAGE_ID_REUSED = "message_id_reused"
     CLOSED = "closed"
+    REMOVED = "removed"
+    FEED_RESTORED = "feed_restored"
     INTERNAL = "internal"
 
 
@@ -85,6 +87,7 @@ _REFUSALS = {
     404: Refusal.NOT_FOUND,
     408: Refusal.INCOMPLETE,
     409: Refusal.CONFLICT,
+    410: Refusal.REMOVED,
     **dict.fromkeys((413, 431), Refusal.TOO_LARGE),
     415: Refusal.MEDIA_TYPE,
     422: Refusal.INVALID,

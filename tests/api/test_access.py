@@ -28,6 +28,8 @@ NEEDS = [
     ("GET", "messages/m-1/payloads/1", "read_payload"),
     ("GET", "business-keys", "read_payload"),
     ("GET", "inbound", "read"),
+    ("GET", "inbound/marks", "read"),
+    ("GET", "inbound/positions", "read"),
     ("GET", "inbound/1/payloads/1", "read_payload"),
     ("POST", "deliveries/take", "consume"),
     ("POST", "deliveries/1/settle", "consume"),

@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,13 +14,18 @@ from django.utils import timezone
 
 from msh.api import inbound
 from msh.flows.delivery import feed
+from msh.flows.operations.prune import prune_all
 from msh.models import InboundLink, InboundMessage, InboundPayload
+from msh.protocol.reason import Refusal
 from msh.store.delivery.feed import LOCK_SPACE, list_in_feed
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.world import World, make_world
 from tests.waiting import wait_until
+
+HOUR, DAY, WEEK, YEARS = (timedelta(hours=h) for h in (1, 24, 7 * 24, 3 * 365 * 24))
+FIELDS = InboundMessage._meta.fields
 
 
 def accept(world: World, message_id: str, *contents: bytes) -> InboundMessage:
@@ -123,12 +129,11 @@ def test_page_with_much_content_ends_early(
     for name, size in (("a", 4), ("b", 6), ("c", 1), ("d", 99), ("e", 1)):
         accept(world, name, b"x" * size)
     found, after = [], 0
-    while True:
+    more = True
+    while more:
         answer = shop.get("inbound", payloads="true", after=after)
-        if not ids(answer):
-            break
         found.append(ids(answer))
-        after = answer.json["next"]
+        after, more = answer.json["next"], answer.json["more"]
     assert found == [["a", "b"], ["c"], ["d"], ["e"]]
     assert ids(shop.get("inbound")) == list("abcde")
 
@@ -168,15 +173,240 @@ def test_feed_behind_a_position_that_was_read_is_said(world: World, shop: Applic
     would miss what comes until the clock has passed it."""
     accept(world, "before")
     read = shop.get("inbound").json["next"]
-    assert shop.get("inbound", after=read).json == {"results": [], "next": read}
+    assert shop.get("inbound", after=read).json == {"results": [], "next": read, "more": False}
     ahead = read + 3_600_000_000  # an hour of the clock
 
     answer = shop.get("inbound", after=ahead)
 
-    assert answer.status == 409
-    assert f"behind position {ahead}" in answer.json["detail"]
+    assert_problem(answer, 409, f"behind position {ahead}", code=Refusal.FEED_RESTORED)
     accept(world, "after")
     assert ids(shop.get("inbound", after=read)) == ["after"]
+
+
+@pytest.mark.django_db
+def test_last_position_that_was_read_is_lost_by_a_restore(world: World, shop: Application) -> None:
+    """On a host whose clock is right: what comes has higher positions than what is lost, but some
+    of it came before the reader asked again."""
+    accept(world, "before")
+    kept = shop.get("inbound").json["next"]
+    lost = accept(world, "lost")
+    read = shop.get("inbound", after=kept, seen=kept).json["next"]
+    assert shop.get("inbound", after=read, seen=read).json["results"] == []
+    InboundMessage.objects.filter(pk=lost.pk).delete()
+    accept(world, "after")
+
+    assert ids(shop.get("inbound", after=kept, seen=kept)) == ["after"]
+    for path in ("inbound", "inbound/marks"):
+        answer = shop.get(path, after=read, seen=read)
+        assert_problem(answer, 409, f"position {read}", code=Refusal.FEED_RESTORED)
+
+
+# --- a part of it ---------------------------------------------------------------------------------
+@pytest.mark.django_db
+def test_stretch_ends_where_it_is_asked_to(world: World, shop: Application) -> None:
+    for name in "abcd":
+        accept(world, name)
+    positions = [one["position"] for one in shop.get("inbound").json["results"]]
+    accept(world, "later")
+    answer = shop.get("inbound", after=positions[0], up_to=positions[2])
+    assert ids(answer) == ["b", "c"]
+    assert (answer.json["next"], answer.json["more"]) == (positions[2], False)
+    assert InboundMessage.objects.get(message_id="later").feed_position is None, "nothing is listed"
+    answer = shop.get("inbound", after=positions[0], up_to=positions[2], limit=1)
+    assert (answer.json["next"], answer.json["more"]) == (positions[1], True)
+    assert ids(shop.get("inbound", up_to=2**63 - 1)) == [*"abcd", "later"]
+
+
+_FILTERS = {
+    "partner": "",
+    "tpa_id": "tpa-1",
+    "service_interface": "Returns",
+    "action": "Cancel",
+    "message_id": "wanted",
+    "state": "parked",
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", [*_FILTERS, "since", "until"])
+def test_filter_of_the_feed(
+    world: World, shop: Application, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page looks at so many messages at most, and says how far it has come."""
+    other = make_world()
+    now = timezone.now()
+    wanted = {**_FILTERS, "partner": other.here.name, "since": now, "until": now - WEEK}[name]
+    of = other if name in {"partner", "tpa_id"} else world
+    if name == "tpa_id":
+        other.here.agreements.update(tpa_id="tpa-1")
+        world.here.agreements.update(tpa_id="tpa-2")
+    columns = {"since": {"received_at": now}, "until": {"received_at": now - WEEK}}
+    column = columns.get(name, {name: wanted} if name in {f.name for f in FIELDS} else {})
+    before, after = 0 if name == "until" else 7, 0 if name == "since" else 2
+    for n in range(before):
+        accept(world, f"before-{n}")
+    chosen = accept(of, "chosen")
+    for n in range(after):
+        accept(world, f"after-{n}")
+    InboundMessage.objects.update(received_at=now - DAY)
+    InboundMessage.objects.filter(pk=chosen.pk).update(**column)
+    count = InboundMessage.objects.count()
+    expected = [str(column.get("message_id", "chosen"))]
+    last = shop.get("inbound/positions").json["last"]
+
+    assert ids(shop.get("inbound", **{name: wanted})) == expected
+    marked = shop.get("inbound/marks", **{name: wanted}).json
+    assert (marked["count"], marked["more"], marked["last"]) == (1, False, last)
+    assert ids(shop.get("inbound", up_to=marked["marks"][0], **{name: wanted})) == expected
+
+    monkeypatch.setattr(inbound, "LOOKED_AT", 3)
+    found, asked, after, more = [], 0, 0, True
+    while more:
+        answer = shop.get("inbound", after=after, seen=after, **{name: wanted})
+        found += ids(answer)
+        after, more, asked = answer.json["next"], answer.json["more"], asked + 1
+    assert (found, after, asked) == (expected, last, count // 3 + 1)
+
+
+@pytest.mark.django_db
+def test_stretches_of_the_feed(world: World, shop: Application) -> None:
+    for n in range(10):
+        accept(world, f"m-{n}")
+    plan = shop.get("inbound/marks", every=4).json
+    positions = [one["position"] for one in shop.get("inbound").json["results"]]
+    assert plan == {
+        "marks": [positions[3], positions[7], positions[9]],
+        "count": 10,
+        "last": positions[9],
+        "more": False,
+        "removed": 0,
+    }
+    accept(world, "later")
+    ends = itertools.pairwise([0, *plan["marks"]])
+    read = [ids(shop.get("inbound", after=after, up_to=up_to)) for after, up_to in ends]
+    assert [len(stretch) for stretch in read] == [4, 4, 2]
+    assert list(itertools.chain(*read)) == [f"m-{n}" for n in range(10)]
+
+    part = shop.get("inbound/marks", after=positions[1], every=4, most=5).json
+    assert part["marks"] == [positions[5], positions[6]]
+    assert (part["count"], part["last"], part["more"]) == (5, positions[6], True)
+    rest = shop.get("inbound/marks", after=positions[6], up_to=positions[9], every=4).json
+    assert (rest["marks"], rest["more"]) == ([positions[9]], False)
+    end = shop.get("inbound/positions").json["last"]
+    none = shop.get("inbound/marks", after=end).json
+    assert none == {"marks": [], "count": 0, "last": end, "more": False, "removed": 0}
+
+
+@pytest.mark.django_db
+def test_what_was_never_read_is_listed_in_pieces(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "LIST_AT_ONCE", 3)
+    for n in range(8):
+        accept(world, f"m-{n}")
+    first = shop.get("inbound/marks", most=5).json
+    assert (first["count"], first["more"]) == (5, True)
+    assert InboundMessage.objects.filter(feed_position=None).count() == 3
+    monkeypatch.setattr(feed, "LIST_FOR", 0.0)
+    some = shop.get("inbound/marks").json
+    assert (some["count"], some["more"]) == (5, True), "not all of what has been committed"
+    monkeypatch.setattr(feed, "LIST_FOR", 600.0)
+    every = shop.get("inbound/marks").json
+    assert (every["count"], every["more"]) == (8, False)
+
+
+@pytest.mark.django_db
+def test_positions_to_begin_at(world: World, shop: Application) -> None:
+    none = {"first": None, "last": 0, "removed": 0, "before": None}
+    assert shop.get("inbound/positions").json == none
+    now = timezone.now()
+    for n in range(3):
+        accept(world, f"m-{n}")
+        InboundMessage.objects.filter(message_id=f"m-{n}").update(received_at=now + n * HOUR)
+    found = shop.get("inbound/positions", since=(now + HOUR).isoformat()).json
+    assert ids(shop.get("inbound", after=found["before"])) == ["m-1", "m-2"]
+    assert ids(shop.get("inbound", after=found["last"])) == []
+    assert ids(shop.get("inbound", after=found["first"])) == ["m-1", "m-2"]
+    late = shop.get("inbound/positions", since=(now + DAY).isoformat()).json
+    assert late["before"] == late["last"] == found["last"]
+    for path in ("inbound", "inbound/marks", "inbound/positions"):
+        assert_problem(shop.get(path, since="2026-11-27T10:00:00"), 400, "offset")
+
+
+# --- what retention removes -----------------------------------------------------------------------
+def end(*message_ids: str) -> None:
+    """They ended so long ago that retention removes them."""
+    ended = timezone.now() - YEARS
+    found = InboundMessage.objects.filter(message_id__in=message_ids)
+    assert found.update(state="delivered", delivered_at=ended) == len(message_ids)
+
+
+@pytest.mark.django_db
+def test_reader_is_told_what_it_has_missed(world: World, shop: Application) -> None:
+    for name in "abcdef":
+        accept(world, name)
+    a, _, c, d, e, f = (one["position"] for one in shop.get("inbound").json["results"])
+    end("a", "c", "d")
+    prune_all()
+    assert ids(shop.get("inbound", after=d)) == ["e", "f"]
+    for path in ("inbound", "inbound/marks"):
+        for after in (0, a, c - 1):
+            answer = shop.get(path, after=after)
+            assert_problem(answer, 410, f"up to position {d}")
+            assert (answer.json["removed"], answer.json["first_position"]) == (d, e)
+    answer = shop.get("inbound", after=a, removed=d)
+    assert ids(answer) == ["b", "e", "f"], "what is left, to who knows that there are holes"
+    assert ids(shop.get("inbound")) == ["e", "f"], "behind what was removed"
+    assert shop.get("inbound/positions").json == {
+        "first": e,
+        "last": f,
+        "removed": d,
+        "before": None,
+    }
+    planned = shop.get("inbound/marks", after=0, removed=2**63 - 1).json
+    assert (planned["count"], planned["removed"]) == (3, d)
+    end("e", "f")
+    prune_all()
+    answer = shop.get("inbound", after=d, removed=d)
+    assert_problem(answer, 410)
+    assert (answer.json["removed"], answer.json["first_position"]) == (f, None)
+    assert shop.get("inbound", after=f, seen=f).json == {"results": [], "next": f, "more": False}
+    assert shop.get("inbound/positions").json["last"] == f
+    accept(world, "g")
+    assert ids(shop.get("inbound", after=f, seen=f)) == ["g"]
+
+
+@pytest.mark.django_db
+def test_what_was_removed_before_anybody_read_it_is_missed_too(
+    world: World, shop: Application
+) -> None:
+    accept(world, "read")
+    read = shop.get("inbound").json["next"]
+    accept(world, "missed")
+    end("missed")
+    prune_all()
+    assert_problem(shop.get("inbound", after=read, seen=read), 410)
+    accept(world, "later")
+    assert_problem(shop.get("inbound", after=read), 410)
+    assert ids(shop.get("inbound")) == ["later"]
+
+
+@pytest.mark.django_db
+def test_filter_by_time_needs_nothing_of_what_is_older(world: World, shop: Application) -> None:
+    accept(world, "old")
+    shop.get("inbound")
+    end("old")
+    long_ago = int((timezone.now() - YEARS).timestamp() * 1_000_000)
+    InboundMessage.objects.filter(message_id="old").update(feed_position=long_ago)
+    prune_all()
+    since = (timezone.now() - DAY).isoformat()
+    accept(world, "new")
+    assert_problem(shop.get("inbound", after=1), 410)
+    assert ids(shop.get("inbound", after=1, since=since)) == ["new"]
+    ahead = (timezone.now() + DAY).isoformat()
+    nothing = shop.get("inbound", after=1, since=ahead).json
+    assert (nothing["results"], nothing["more"]) == ([], False)
+    assert shop.get("inbound", after=nothing["next"], seen=nothing["next"]).status == 200
 
 
 # --- under concurrent commits -------------------------------------------------------------------

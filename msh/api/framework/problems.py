@@ -18,6 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from msh.flows.delivery.feed import FeedRemoved
 from msh.flows.delivery.pull import SettleRefused
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import guard
@@ -37,6 +38,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict with stored data",
+    410: "Removed by retention",
     411: "Length required",
     413: "Content too large",
     415: "Unsupported media type",
@@ -62,10 +64,21 @@ class Problem(serializers.Serializer[Any]):
     field = serializers.CharField(required=False)
 
 
+class FeedProblem(Problem):
+    first_position = serializers.IntegerField(
+        allow_null=True, required=False, help_text="410: the first one left behind `removed`"
+    )
+    removed = serializers.IntegerField(
+        required=False, help_text="410: the highest position that was removed"
+    )
+
+
 class Refused(exceptions.APIException):
     """A field of the request is wrong. `refusal`: the code, if the status does not say it."""
 
     status_code: int = status.HTTP_422_UNPROCESSABLE_ENTITY
+    facts: Mapping[str, object] = {}
+    """What else a program is told."""
 
     def __init__(self, field: str, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
@@ -104,6 +117,16 @@ class Conflict(Refused):
     status_code = status.HTTP_409_CONFLICT
 
 
+class Gone(Refused):
+    """What was there was removed by retention."""
+
+    status_code = status.HTTP_410_GONE
+
+    def __init__(self, detail: str, **facts: object) -> None:
+        super().__init__("", detail)
+        self.facts = facts
+
+
 class NotNow(exceptions.APIException):
     """The request may be repeated after `wait` seconds."""
 
@@ -132,6 +155,7 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
         headers["Accept-Encoding"] = ", ".join(known.taken)  # RFC 9110 15.5.16
     about = (getattr(known, "field", ""), getattr(known, "refusal", None))
     document = problem_document(known.status_code, _text(known.detail), *about)
+    document |= getattr(known, "facts", {})
     request = context["request"]
     request.accepted_renderer = ProblemRenderer()
     request.accepted_media_type = ProblemRenderer.media_type
@@ -170,7 +194,14 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     ),
     ((exceptions.APIException,), lambda error: error),
     ((MessageIdReused,), lambda error: Conflict(error.field, str(error), error.code)),
-    ((NotPossible, SettleRefused), lambda error: Conflict("", str(error))),
+    (
+        (NotPossible, SettleRefused),
+        lambda error: Conflict("", str(error), getattr(error, "code", None)),
+    ),
+    (
+        (FeedRemoved,),
+        lambda error: Gone(str(error), first_position=error.first_position, removed=error.removed),
+    ),
     ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR, error.code)),
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),

@@ -4,27 +4,131 @@ Ids are given before a commit, so a page of ids could. Places are given to what 
 process at a time; of one pair they are in the order of acceptance.
 """
 
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
 from django.db import transaction
 from django.db.models import QuerySet
 
 from msh.flows.errors import NotPossible
 from msh.models import InboundMessage
-from msh.store.delivery.feed import last_possible, list_in_feed
+from msh.models.message import CLOCK_STEP
+from msh.protocol.reason import Refusal
+from msh.store.delivery.feed import Feed, last_given, list_in_feed, read_feed
+
+END = 2**63 - 1
+"""No position is behind it."""
+LIST_AT_ONCE = 2_000
+"""Messages that one transaction gives their places, whose rows are locked meanwhile."""
+LIST_FOR = 3.0
+"""Seconds after which a reader is not kept waiting for the places of what was never read."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class FeedRemoved(Exception):
+    """Retention has removed what a reader has not read. `removed`: the highest position of that;
+    `first_position`: the first one behind it that is left."""
+
+    def __init__(self, after: int, removed: int) -> None:
+        super().__init__(
+            f"Messages behind position {after} were removed by retention, up to position {removed}."
+            f" Go on with after={removed}, without what is lost; or with removed={removed}, to get"
+            " what is left of it."
+        )
+        self.removed = removed
+        self.first_position = first_position(removed)
+
+
+class FeedRestored(NotPossible):
+    """A position that this database has not given: what comes may have lower ones."""
+
+    code = Refusal.FEED_RESTORED
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The part of the feed that is read: behind `after`, up to `up_to`. The reader knows that the
+    feed has holes up to `removed`, and has read `seen`. What was received before `since` it does
+    not need."""
+
+    after: int | None = None
+    up_to: int = END
+    removed: int = 0
+    seen: int = 0
+    since: datetime | None = None
 
 
 def page(after: int, limit: int) -> QuerySet[InboundMessage]:
     """At most `limit` messages behind the place `after` (0: from the beginning), in order."""
-    with transaction.atomic():
-        list_in_feed(limit)
-    return InboundMessage.objects.filter(feed_position__gt=after).order_by("feed_position")[:limit]
+    list_new(limit)
+    return messages(after)[:limit]
 
 
-def require_possible(after: int) -> None:
-    """Raises NotPossible for a position that no message of this database has had: who waits behind
-    it would miss what comes, whose positions are lower."""
-    if after > last_possible():
-        raise NotPossible(
-            f"The feed is behind position {after}: since it was read, the database was restored, or"
+def messages(after: int, up_to: int = END) -> QuerySet[InboundMessage]:
+    """The messages behind one position, up to another, in order."""
+    found = InboundMessage.objects.filter(feed_position__gt=after, feed_position__lte=up_to)
+    return found.order_by("feed_position")
+
+
+def first_position(after: int) -> int | None:
+    return messages(after).values_list("feed_position", flat=True).first()
+
+
+def list_new(most: int, up_to: int = END) -> bool:
+    """Give what is committed its places, at most to `most` messages. False if there may be more.
+
+    Nothing is written for who reads up to a position that was given before.
+    """
+    if up_to < END and up_to <= last_given():
+        return True
+    until = time.monotonic() + LIST_FOR
+    while most > 0 and time.monotonic() < until:
+        limit = min(most, LIST_AT_ONCE)
+        with transaction.atomic():
+            listed = list_in_feed(limit)
+        if listed < limit:
+            return True
+        most -= listed
+    return False
+
+
+def look(asked: Stretch, looked_at: int | None = None) -> Feed:
+    """The feed of now, in the caller's snapshot. `looked_at`: at how many messages it will look.
+
+    Raises FeedRemoved if something of the stretch was removed that the reader does not know of, and
+    FeedRestored for a position that this database has not given: who waits behind it would miss
+    what comes, whose positions are lower.
+    """
+    feed = read_feed(
+        after=asked.after,
+        up_to=asked.up_to,
+        seen=asked.seen,
+        least=_given_since(asked.since),
+        looked_at=looked_at,
+    )
+    ahead = max(asked.after or 0, 0 if feed.has_seen else asked.seen)
+    if ahead > feed.possible or not feed.has_seen:
+        raise FeedRestored(
+            f"The feed is behind position {ahead}: since it was read, the database was restored, or"
             " its clock was set back. Compare what you have with the feed from an earlier position,"
             " and go on from the last one that both have."
         )
+    if feed.removed > max(feed.after, asked.removed):
+        raise FeedRemoved(feed.after, feed.removed)
+    return feed
+
+
+def before(since: datetime) -> int | None:
+    """Return the position behind which everything is that was received since then, and that is
+    behind what was removed; None if there is nothing."""
+    start = look(Stretch(since=since)).after
+    received = messages(start).filter(received_at__gte=since)
+    first = received.values_list("feed_position", flat=True).first()
+    return None if first is None else first - 1
+
+
+def _given_since(at: datetime | None) -> int:
+    """Return a position before all that can have been given to what was received since then: none
+    is given before its message is received, but for steps of the clock."""
+    return 0 if at is None else max(0, (at - CLOCK_STEP - _EPOCH) // timedelta(microseconds=1))

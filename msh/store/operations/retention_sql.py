@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from msh.store.delivery.feed import LAST_POSITION
 from msh.store.engine import Key, Statement, Write
 from partners.models.agreement import HORIZONS
 
@@ -78,6 +79,17 @@ _HISTORY = f"""
 """
 
 
+# What was in the feed, and what would have been at the next reading. Before the messages go.
+_NOTE_REMOVED = Write(f"""
+    INSERT INTO msh_prunerun (id, feed_removed)
+    SELECT 1, GREATEST(
+        max(feed_position), CASE WHEN bool_or(feed_position IS NULL) THEN {LAST_POSITION} + 1 END)
+    FROM msh_inboundmessage WHERE id = ANY(%(keys)s)
+    ON CONFLICT (id) DO UPDATE SET feed_removed = EXCLUDED.feed_removed
+    WHERE EXCLUDED.feed_removed > msh_prunerun.feed_removed
+""")
+
+
 class Age(StrEnum):
     """Which of the configured times says when it goes."""
 
@@ -96,6 +108,8 @@ class Removal:
     rows: str
     dependents: tuple[tuple[str, str], ...] = ()
     age: Age = Age.MESSAGES
+    notes: tuple[Write, ...] = ()
+    """What is written before rows of these `keys` go."""
     held_by: str = ""
     """A dependent table whose rows others lock before the row they depend on."""
 
@@ -133,6 +147,7 @@ _KINDS = {
             ("msh_delivery", "message_id"),
             ("msh_businesskey", "inbound_id"),
         ),
+        notes=(_NOTE_REMOVED,),
         held_by="msh_delivery",
     ),
     "conversations from partners": Removal(
@@ -278,7 +293,9 @@ def find_held(removal: Removal) -> Statement[HeldMessage]:
 
 
 def deletions(removal: Removal) -> list[Write]:
+    """What removes the rows of `keys`, with what is noted of them first."""
     tables = [*removal.dependents, (removal.table, "id")]
     return [
-        Write(f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)") for table, column in tables
+        *removal.notes,
+        *(Write(f"DELETE FROM {table} WHERE {column} = ANY(%(keys)s)") for table, column in tables),
     ]

@@ -806,6 +806,7 @@ class Migration(migrations.Migration):
                 ('event_id', models.UUIDField(default=uuid.uuid4, unique=True)),
                 ('kind', models.CharField(choices=[('acknowledged', 'ACKNOWLEDGED'), ('suspended', 'SUSPENDED'), ('cancelled', 'CANCELLED'), ('delayed', 'DELAYED'), ('failed', 'FAILED'), ('warning', 'WARNING'), ('error', 'ERROR')], max_length=16)),
                 ('detail', models.TextField(blank=True)),
+                ('code', models.CharField(blank=True, db_default='', default='', max_length=32)),
                 ('at', models.DateTimeField()),
                 ('due', models.DateTimeField()),
                 ('tries', models.IntegerField(db_default=0, default=0)),

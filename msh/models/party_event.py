@@ -20,6 +20,8 @@ class PartyEvent(models.Model):
     )
     kind = models.CharField(max_length=16, choices=[(k.value, k.name) for k in PartyEventKind])
     detail = models.TextField(blank=True)
+    code = models.CharField(max_length=32, blank=True, default="", db_default="")
+    """Why, for programs: see `NotifyFromParty`."""
     at = models.DateTimeField()
     due = models.DateTimeField()
     tries = models.IntegerField(default=0, db_default=0)

@@ -81,9 +81,13 @@ class ResolveIncidents:
 
 @dataclass(frozen=True, slots=True)
 class NotifyFromParty:
+    """`code`: the kind of the incident that is opened with it, the verdict of a cancellation, or
+    the code of the partner's Error."""
+
     kind: PartyEventKind
     message_id: str
     detail: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

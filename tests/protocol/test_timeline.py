@@ -175,7 +175,7 @@ def test_a_suspension_is_told_once(fates: list[Fate], kind: IncidentKind, text: 
     kinds = (do.OpenIncident, do.NotifyFromParty)
     assert [effect for effect in worker.effects if isinstance(effect, kinds)] == [
         do.OpenIncident(kind, "m1", text),
-        do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, "m1", text, kind),
     ]
 
 

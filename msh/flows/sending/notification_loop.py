@@ -171,6 +171,7 @@ def document_of(event: PartyEvent) -> dict[str, object]:
         "event_id": str(event.event_id),
         "kind": event.kind,
         "at": event.at.isoformat(),
+        "code": event.code,
         "detail": event.detail,
         "message_id": message.message_id,
         "conversation_id": message.conversation_id,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import IncidentKind, PartyEventKind, Verdict
 from msh.protocol.message import ErrorReport
 from msh.protocol.reason import of_words
 from msh.protocol.vocabulary import Severity
@@ -53,7 +53,7 @@ def record_late_verdict(flight: Flight, event: on.AckReceived, now: datetime) ->
     message_id, kind = flight.message_id, PartyEventKind.CANCELLED
     return flight, (
         do.RecordLateVerdict(message_id),
-        do.NotifyFromParty(kind, message_id, "received after all"),
+        do.NotifyFromParty(kind, message_id, "received after all", Verdict.RECEIVED),
     )
 
 
@@ -61,7 +61,7 @@ def fail_for_error(flight: Flight, event: on.ErrorReceived, now: datetime) -> Ou
     report = event.report
     if report.severity is Severity.WARNING:
         note, text = _noted(flight, report)
-        return flight, (note, do.NotifyFromParty(PartyEventKind.WARNING, flight.message_id, text))
+        return flight, (note, _warned(flight.message_id, text, report))
     reason = of_words(text_of(report))
     return fail(flight, IncidentKind.ERROR_RECEIVED, _text(report), _code(report), reason=reason)
 
@@ -76,7 +76,7 @@ def tell_after_acknowledgment(flight: Flight, event: on.ErrorReceived, now: date
     message_id, report = flight.message_id, event.report
     note, text = _noted(flight, report)
     if report.severity is Severity.WARNING:
-        return flight, (note, do.NotifyFromParty(PartyEventKind.WARNING, message_id, text))
+        return flight, (note, _warned(message_id, text, report))
     return flight, (
         note,
         do.OpenIncident(
@@ -85,7 +85,7 @@ def tell_after_acknowledgment(flight: Flight, event: on.ErrorReceived, now: date
             f"after its Acknowledgment: {text}",
             of_words(text),
         ),
-        do.NotifyFromParty(PartyEventKind.ERROR, message_id, text),
+        do.NotifyFromParty(PartyEventKind.ERROR, message_id, text, report.code),
     )
 
 
@@ -96,15 +96,19 @@ def after_error_of_best_effort(
     sent."""
     text = text_of(report)
     if report.severity is Severity.WARNING:
-        warned = do.NotifyFromParty(PartyEventKind.WARNING, message_id, text)
-        return do.Note(message_id, f"{report.severity} {text}"), warned
+        note = do.Note(message_id, f"{report.severity} {text}")
+        return note, _warned(message_id, text, report)
     if not is_open:
         return (do.Note(message_id, f"{report.severity} {text}"),)
     return (
         do.Fail(message_id, _code(report), report.severity, _text(report)),
         do.OpenIncident(IncidentKind.ERROR_RECEIVED, message_id, text, of_words(text)),
-        do.NotifyFromParty(PartyEventKind.FAILED, message_id, text),
+        do.NotifyFromParty(PartyEventKind.FAILED, message_id, text, IncidentKind.ERROR_RECEIVED),
     )
+
+
+def _warned(message_id: str, text: str, report: ErrorReport) -> do.NotifyFromParty:
+    return do.NotifyFromParty(PartyEventKind.WARNING, message_id, text, report.code)
 
 
 def _noted(flight: Flight, report: ErrorReport) -> tuple[do.Note, str]:

@@ -24,7 +24,7 @@ def _early_warning(flight: Flight) -> tuple[do.FlightEffect, ...]:
     if not flight.copies or flight.copies != flight.terms.early_warning:
         return ()
     detail = f"retry {flight.copies} of {flight.terms.retries}: no Acknowledgement yet"
-    return (do.NotifyFromParty(PartyEventKind.DELAYED, flight.message_id, detail),)
+    return (do.NotifyFromParty(PartyEventKind.DELAYED, flight.message_id, detail, EARLY_WARNING),)
 
 
 def probe(flight: Flight, event: ProbeClaimed, now: datetime) -> Outcome:

@@ -62,7 +62,7 @@ def cancel(flight: Flight, event: on.MessageCancelled, now: datetime) -> Outcome
         flight,
         FlightState.CANCELLED,
         do.Cancel(message_id, event.verdict),
-        do.NotifyFromParty(PartyEventKind.CANCELLED, message_id, event.verdict),
+        do.NotifyFromParty(PartyEventKind.CANCELLED, message_id, event.verdict, event.verdict),
     )
 
 

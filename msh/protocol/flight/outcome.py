@@ -45,7 +45,7 @@ def fail(
         FlightState.FAILED,
         do.Fail(message_id, code, severity, detail),
         do.OpenIncident(kind, message_id, f"{code}: {detail}", reason),
-        do.NotifyFromParty(PartyEventKind.FAILED, message_id, f"{code}: {detail}"),
+        do.NotifyFromParty(PartyEventKind.FAILED, message_id, f"{code}: {detail}", kind),
     )
 
 
@@ -61,7 +61,7 @@ def give_up(flight: Flight, detail: str = "") -> Outcome:
         flight,
         FlightState.HELD,
         do.OpenIncident(kind, flight.message_id, detail),
-        do.NotifyFromParty(PartyEventKind.SUSPENDED, flight.message_id, detail),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, flight.message_id, detail, kind),
         held_for=kind,
     )
 

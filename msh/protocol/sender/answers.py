@@ -6,7 +6,7 @@ from math import ceil
 
 from msh.protocol import effects as do
 from msh.protocol import events as on
-from msh.protocol.kinds import IncidentKind, PartyEventKind
+from msh.protocol.kinds import IncidentKind, PartyEventKind, Verdict
 from msh.protocol.lane import OPERATOR, Lane, LaneState
 from msh.protocol.reason import Reason, of_words
 from msh.protocol.vocabulary import Severity
@@ -49,7 +49,9 @@ def record_ack_of_other(lane: Lane, event: on.AckOfOtherReceived, now: datetime)
     if event.cancelled:
         return lane, (
             do.RecordLateVerdict(event.message_id),
-            do.NotifyFromParty(PartyEventKind.CANCELLED, event.message_id, "received after all"),
+            do.NotifyFromParty(
+                PartyEventKind.CANCELLED, event.message_id, "received after all", Verdict.RECEIVED
+            ),
         )
     return lane, (do.CountDuplicateAck(event.message_id),)
 

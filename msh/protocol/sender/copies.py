@@ -101,7 +101,7 @@ def _early_warning(flying: InFlight) -> tuple[do.SenderEffect, ...]:
     if flying.retries_spent != flying.terms.early_warning:
         return ()
     detail = f"retry {flying.retries_spent} of {flying.terms.retries}: no Acknowledgement yet"
-    return (do.NotifyFromParty(PartyEventKind.DELAYED, flying.message_id, detail),)
+    return (do.NotifyFromParty(PartyEventKind.DELAYED, flying.message_id, detail, EARLY_WARNING),)
 
 
 def end_transient_wait(lane: Lane, event: on.DeadlinePassed, now: datetime) -> Outcome:

@@ -53,7 +53,9 @@ def cancel(lane: Lane, event: on.MessageCancelled, now: datetime) -> Outcome:
     return end_flight(
         lane,
         do.Cancel(flying.message_id, event.verdict, free_number=not_received),
-        do.NotifyFromParty(PartyEventKind.CANCELLED, flying.message_id, event.verdict),
+        do.NotifyFromParty(
+            PartyEventKind.CANCELLED, flying.message_id, event.verdict, event.verdict
+        ),
     )
 
 

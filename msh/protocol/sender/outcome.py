@@ -20,7 +20,7 @@ def suspend(lane: Lane, kind: IncidentKind, detail: str, reason: Reason = Reason
     message_id = lane.flying.message_id
     return lane.suspends(kind), (
         do.OpenIncident(kind, message_id, detail, reason),
-        do.NotifyFromParty(PartyEventKind.SUSPENDED, message_id, detail),
+        do.NotifyFromParty(PartyEventKind.SUSPENDED, message_id, detail, kind),
     )
 
 

@@ -67,7 +67,8 @@ def cancel_queued(
     states = ("queued", "cancelled")
     what = (partner_id, message.message_id, "MessageCancelled", states)
     links.record(*what, f"outcome {verdict}", actor)
-    links.add(party_events.insert_event(message.pk, PartyEventKind.CANCELLED, verdict, links.now))
+    told = (message.pk, PartyEventKind.CANCELLED, verdict, links.now)
+    links.add(party_events.insert_event(*told, code=verdict))
     links.notifies = True
 
 

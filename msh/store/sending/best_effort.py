@@ -47,7 +47,8 @@ def end_calls(
     calls: list[Call[object]] = [message_sql.COMPLETE(key=copy.key, state=state, at=now)]
     calls += _attempt_calls(copy, result, now)
     if not transmitted:
-        calls.append(party_events.insert_event(copy.key, PartyEventKind.FAILED, detail, now))
+        what = (copy.key, PartyEventKind.FAILED, detail, now)
+        calls.append(party_events.insert_event(*what, code=result.reason if result else ""))
     return [*calls, history.insert(row)]
 
 

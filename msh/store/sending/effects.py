@@ -70,7 +70,8 @@ class Writer:
     def notify_from_party(self, effect: do.NotifyFromParty) -> None:
         self.unit.notifies = True
         key = self.keys[effect.message_id]
-        event = party_events.insert_event(key, effect.kind, effect.detail, self.unit.now)
+        what = (key, effect.kind, effect.detail, self.unit.now)
+        event = party_events.insert_event(*what, code=effect.code)
         self.unit.add(event)
 
     def note(self, effect: do.Note) -> None:

@@ -66,9 +66,9 @@ def _if_unchanged(guard: str = "") -> str:
         SET state = %(done_state)s, completed_at = %(done_at)s, due = NULL
         WHERE id = %(done_key)s AND EXISTS (SELECT FROM link)),
     event AS (
-        INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
+        INSERT INTO msh_partyevent (event_id, message_id, kind, detail, code, at, due)
         SELECT gen_random_uuid(), %(event_key)s, %(event_kind)s::text, %(event_detail)s::text,
-               %(done_at)s, %(done_at)s
+               %(event_code)s::text, %(done_at)s, %(done_at)s
         FROM link),
     entry AS (
         {insert_one(**(parameters("entry_") | _ONE_TIME))} FROM link)

@@ -176,7 +176,8 @@ def _failed(
 
 
 def _tell(key: int, why: str, now: datetime) -> Call[None]:
-    return party_events.insert_event(key, PartyEventKind.SUSPENDED, why, now)
+    what = (key, PartyEventKind.SUSPENDED, why, now)
+    return party_events.insert_event(*what, code=IncidentKind.PROCESSING_FAILED)
 
 
 def _end_attempts(ended: Attempts, now: datetime) -> list[Call[object]]:

@@ -12,8 +12,8 @@ from msh.store.engine import Call, Order, Write
 # That a message is late is said once: a copy that spends no retry would say it again.
 INSERT = Write(
     """
-    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
-    SELECT gen_random_uuid(), %(key)s, %(kind)s::text, %(detail)s, %(at)s, %(at)s
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, code, at, due)
+    SELECT gen_random_uuid(), %(key)s, %(kind)s::text, %(detail)s, %(code)s, %(at)s, %(at)s
     WHERE %(kind)s::text <> 'delayed' OR NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = %(key)s AND kind = 'delayed')
 """,
@@ -24,8 +24,8 @@ INSERT = Write(
 # A partner may repeat what it says as often as it likes.
 INSERT_ONCE = Write(
     """
-    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, at, due)
-    SELECT gen_random_uuid(), %(key)s, %(kind)s::varchar, %(detail)s::text, %(at)s, %(at)s
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, code, at, due)
+    SELECT gen_random_uuid(), %(key)s, %(kind)s::varchar, %(detail)s::text, %(code)s, %(at)s, %(at)s
     WHERE NOT EXISTS (
         SELECT FROM msh_partyevent
         WHERE message_id = %(key)s AND kind = %(kind)s::varchar AND detail = %(detail)s::text)
@@ -35,9 +35,9 @@ INSERT_ONCE = Write(
 _ONCE = (PartyEventKind.WARNING, PartyEventKind.ERROR)
 
 
-def insert_event(key: int, kind: str, detail: str, at: datetime) -> Call[None]:
+def insert_event(key: int, kind: str, detail: str, at: datetime, *, code: str = "") -> Call[None]:
     insert = INSERT_ONCE if kind in _ONCE else INSERT
-    return insert(key=key, kind=kind, detail=detail, at=at)
+    return insert(key=key, kind=kind, detail=detail, code=code, at=at)
 
 
 def find_due(limit: int) -> list[int]:

@@ -75,7 +75,7 @@ def fails(
     effects = (
         do.Fail("m7", code, severity, detail),
         do.OpenIncident(kind, "m7", f"{code}: {detail}"),
-        do.NotifyFromParty(PartyEventKind.FAILED, "m7", f"{code}: {detail}"),
+        do.NotifyFromParty(PartyEventKind.FAILED, "m7", f"{code}: {detail}", kind),
     )
     failed = {"state": FlightState.FAILED, **LANDS}
     return {
@@ -92,7 +92,7 @@ def _only(column: str, cells: Cells) -> Cells:
 
 def holds(detail: str) -> Becomes:
     opened = do.OpenIncident(SPENT, "m7", detail)
-    told = do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail)
+    told = do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail, SPENT)
     return becomes(opened, told, do.PollLane(), **HELD, held_for=SPENT)
 
 
@@ -113,7 +113,9 @@ def claimed(*effects: do.FlightEffect, **changes: Any) -> Cells:
 NEW = changed(attempt=0, copies=0, expires_at=None, persists_until=None)
 FOR_EVER = FlightTerms(timeout=20, retries=3, retry_interval=20)
 WARNS = changed(terms=replace(TERMS, early_warning=2))
-DELAYED = do.NotifyFromParty(PartyEventKind.DELAYED, "m7", "retry 2 of 3: no Acknowledgement yet")
+DELAYED = do.NotifyFromParty(
+    PartyEventKind.DELAYED, "m7", "retry 2 of 3: no Acknowledgement yet", EARLY_WARNING
+)
 EXPIRED, FORBIDDEN = changed(expires_at=NOW), changed(persists_until=NOW)
 NONE_LEFT = changed(attempt=4, copies=4)
 CLAIMED = on.AttemptClaimed(http_deadline=30)
@@ -283,15 +285,15 @@ LATE = do.NotifyFromParty(PartyEventKind.ACKNOWLEDGED, "m7", "late, after it had
 DONE = {"state": FlightState.ACKNOWLEDGED, **LANDS}
 RECEIVED = IncidentKind.ERROR_RECEIVED
 WARNED = do.Note("m7", "Warning Inconsistent: odd")
-TOLD = do.NotifyFromParty(PartyEventKind.WARNING, "m7", "Inconsistent: odd")
+TOLD = do.NotifyFromParty(PartyEventKind.WARNING, "m7", "Inconsistent: odd", "Inconsistent")
 
 
-def refused(detail: str, code: str) -> Cells:
+def refused(report: ErrorReport, detail: str, code: str) -> Cells:
     """An Error fails the message, or is told if the message was acknowledged, or is noted."""
     text = f"{code}: {detail}"
     noted = do.Note("m7", f"HardError {text}")
     opened = do.OpenIncident(RECEIVED, "m7", f"after its Acknowledgment: {text}")
-    told = do.NotifyFromParty(PartyEventKind.ERROR, "m7", text)
+    told = do.NotifyFromParty(PartyEventKind.ERROR, "m7", text, report.code)
     return {
         **fails(RECEIVED, detail, code),
         "acknowledged": becomes(noted, opened, told),
@@ -309,13 +311,19 @@ ANSWERS = (
             "failed": becomes(do.ResolveIncidents(), do.Complete("m7"), LATE, **DONE),
             "cancelled": becomes(
                 do.RecordLateVerdict("m7"),
-                do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", "received after all"),
+                do.NotifyFromParty(
+                    PartyEventKind.CANCELLED, "m7", "received after all", Verdict.RECEIVED
+                ),
             ),
         },
         "EB-086 EB-087",
     ),
-    Row(on.ErrorReceived("m7", HARD), refused(AT_ACTION, "ValueNotRecognized"), "EB-058"),
-    Row(on.ErrorReceived("m7", FOREIGN), refused("no such patient", "NHS:200"), "EB-057 EB-058"),
+    Row(on.ErrorReceived("m7", HARD), refused(HARD, AT_ACTION, "ValueNotRecognized"), "EB-058"),
+    Row(
+        on.ErrorReceived("m7", FOREIGN),
+        refused(FOREIGN, "no such patient", "NHS:200"),
+        "EB-057 EB-058",
+    ),
     Row(
         on.ErrorReceived("m7", WARNING),
         {f"{LIVES} acknowledged": becomes(WARNED, TOLD), "failed cancelled": becomes(WARNED)},
@@ -331,7 +339,7 @@ SOME = changed(copies=3, unreached=2)
 
 
 def cancelled(verdict: Verdict, also: str = "") -> Cells:
-    told = do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value)
+    told = do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value, verdict)
     effects = (do.Cancel("m7", verdict), told)
     ends = {"state": FlightState.CANCELLED, **LANDS}
     return {

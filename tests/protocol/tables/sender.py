@@ -81,7 +81,7 @@ def suspends(
     kind: IncidentKind, detail: str, reason: Reason = Reason.NONE, **changes: Any
 ) -> Becomes:
     opened = do.OpenIncident(kind, "m7", detail, reason)
-    told = do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail)
+    told = do.NotifyFromParty(PartyEventKind.SUSPENDED, "m7", detail, kind)
     suspended = {"state": LaneState.SUSPENDED, "suspended_for": kind}
     return becomes(opened, told, **UNSAID, **suspended, **changes)
 
@@ -110,7 +110,7 @@ def noted(text: str, message_id: str = "m7") -> Becomes:
 def cancelled(verdict: Verdict, **changes: Any) -> Cells:
     """`changes`: what the verdict makes of the numbers."""
     free = verdict is Verdict.NOT_RECEIVED
-    told = do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value)
+    told = do.NotifyFromParty(PartyEventKind.CANCELLED, "m7", verdict.value, verdict)
     effects = (do.Cancel("m7", verdict, free_number=free), told)
     lands = becomes(*effects, do.PollLane(), **LANDS_IDLE, **changes)
     return {WAITS: lands, "transient suspended": becomes(*effects, in_flight=None, **changes)}
@@ -160,7 +160,7 @@ ATTEMPTS = (
         on.DeadlinePassed(),
         {
             "waiting": becomes(
-                do.NotifyFromParty(*WARNED),
+                do.NotifyFromParty(*WARNED, EARLY_WARNING),
                 do.Transmit(),
                 in_flight=flying(retries_spent=2, terms=WARNS),
                 **TRANSMITS,
@@ -241,7 +241,7 @@ ACKED: Cells = {
 }
 RECEIVED_AFTER_ALL = becomes(
     do.RecordLateVerdict("m5"),
-    do.NotifyFromParty(PartyEventKind.CANCELLED, "m5", "received after all"),
+    do.NotifyFromParty(PartyEventKind.CANCELLED, "m5", "received after all", Verdict.RECEIVED),
 )
 
 TOLD_TO_WAIT = on.TransientErrorReceived("m7", 30, "disk full")

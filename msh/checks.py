@@ -23,6 +23,7 @@ from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
 from msh.store import server
+from msh.transport import signature
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
 from partners.retention import kept_longer
@@ -47,6 +48,8 @@ def check_settings(
         *_disk_path(),
         *_webhook(),
         *_handler(),
+        *_signing("MSH_FROM_PARTY_SIGNING"),
+        *_signing("MSH_OPERATORS_WEBHOOK_SIGNING"),
         *_api_rate(),
         *_second_person(),
         *_time_zone(),
@@ -89,6 +92,25 @@ def _handler() -> Iterator[CheckMessage]:
             f"MSH_FROM_PARTY_HANDLER: {why}",
             hint="Set it to https://HOST/PATH, and credentials as MSH_FROM_PARTY_AUTHORIZATION.",
             id="msh.E021",
+        )
+
+
+def _signing(name: str) -> Iterator[CheckMessage]:
+    """Check secrets of signatures, without repeating them."""
+    secrets = getattr(settings, name)
+    try:
+        for secret in secrets:
+            signature.key_of(secret)
+        why = f"At most {signature.KEYS} secrets sign." if len(secrets) > signature.KEYS else ""
+    except ValueError as problem:
+        why = str(problem)
+    if why:
+        yield Error(
+            f"{name}: {why}",
+            hint=f"Set it to {signature.PREFIX} and 24 to 64 bytes as base64, such as"
+            ' python -c "from msh.transport.signature import new_secret; print(new_secret())"'
+            " prints; two, the new one first, while receivers change; or leave it empty.",
+            id="msh.E023",
         )
 
 

@@ -44,12 +44,16 @@ MSH_FROM_PARTY_HANDLER = env.str("MSH_FROM_PARTY_HANDLER", default="")
 message. If empty, nobody is told."""
 MSH_FROM_PARTY_AUTHORIZATION = env.str("MSH_FROM_PARTY_AUTHORIZATION", default="")
 """The Authorization header of requests to that address."""
+MSH_FROM_PARTY_SIGNING = env.list("MSH_FROM_PARTY_SIGNING", default=[])
+"""The secrets, at most two, by which those requests are signed."""
 MSH_OPERATORS_EMAIL = env.list("MSH_OPERATORS_EMAIL", default=[])
 """E-mail addresses of operators, who are called through EMAIL_URL when an incident opens or a
 message is late. If empty, nobody is called."""
 MSH_OPERATORS_WEBHOOK = env.str("MSH_OPERATORS_WEBHOOK", default="")
 """The address to which the same calls are POSTed as JSON."""
 MSH_OPERATORS_WEBHOOK_AUTHORIZATION = env.str("MSH_OPERATORS_WEBHOOK_AUTHORIZATION", default="")
+MSH_OPERATORS_WEBHOOK_SIGNING = env.list("MSH_OPERATORS_WEBHOOK_SIGNING", default=[])
+"""The secrets, at most two, by which those POSTs are signed."""
 MSH_CONSOLE_URL = env.str("MSH_CONSOLE_URL", default=urljoin(MSH_URI, "/admin/"))
 """The address of the console as operators reach it, for the links in those calls."""
 MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)

@@ -13,5 +13,5 @@ sweeps.for_notices.register(notify_operators)
 
 @rotate_keys.kept_secrets.register
 def kept_secrets() -> Iterator[rotate_keys.Kept]:
-    for column in ("url_secret", "key_secret"):
+    for column in ("url_secret", "key_secret", "signing_secrets"):
         yield from rotate_keys.kept_in("alert recipient", AlertRecipient.objects, column)

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Q
 
 from msh.models.consumer import why_not_posted_to
+from msh.models.signing import Signed
 from msh.protocol.severity import Severity
 from partners import secrecy
 
@@ -64,7 +65,7 @@ def shown_host(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}"[:255] if parts.hostname else ""
 
 
-class AlertRecipient(models.Model):
+class AlertRecipient(Signed):
     """A recipient of alerts: about what, when and how it is called. `rule` is its frozen value.
 
     `url_secret` is the address that is posted to, `key_secret` the Authorization header of a
@@ -159,7 +160,8 @@ class AlertRecipient(models.Model):
         help_text="Calls about critical incidents are also sent in quiet hours.",
     )
 
-    class Meta:
+    class Meta(Signed.Meta):
+        abstract = False
         app_label = "msh"
         ordering = ["step", "name"]
         verbose_name = "alert recipient"

@@ -313,6 +313,7 @@ class Migration(migrations.Migration):
                 ('on_failure', models.CharField(choices=[('block', 'block: the pair waits behind it'), ('park', 'park: the pair goes on without it')], default='block', help_text='What happens after the last failed attempt, or if the outcome is unknown.', max_length=5)),
                 ('resolver', models.CharField(blank=True, help_text='Dotted path of a function that is called if the outcome is unknown. It gets the Delivery and returns new, duplicate or in_doubt. HTTP and pull only.', max_length=255, validators=[msh.models.consumer.check_callable])),
                 ('fetched_at', models.DateTimeField(blank=True, editable=False, null=True, verbose_name='last fetched')),
+                ('signing_secrets', models.TextField(blank=True, default='', editable=False)),
                 ('partner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.partner')),
             ],
             options={
@@ -570,6 +571,7 @@ class Migration(migrations.Migration):
                 ('quiet_days', models.CharField(blank=True, default='1234567', max_length=7, validators=[msh.alerts.models.check_days], verbose_name='quiet hours begin on')),
                 ('quiet_all_day', models.CharField(blank=True, default='', max_length=7, validators=[msh.alerts.models.check_days], verbose_name='quiet all day on')),
                 ('time_zone', models.CharField(default='UTC', max_length=64, validators=[msh.alerts.models.check_zone])),
+                ('signing_secrets', models.TextField(blank=True, default='', editable=False)),
                 ('critical_through', models.BooleanField(default=True, help_text='Calls about critical incidents are also sent in quiet hours.', verbose_name='critical calls in quiet hours')),
                 ('partners', models.ManyToManyField(blank=True, help_text='Only incidents of these partners. None selected: all partners.', related_name='+', to='partners.partner')),
                 ('role', models.ForeignKey(blank=True, help_text='Mail: also every active user with this role who has an e-mail address.', null=True, on_delete=django.db.models.deletion.PROTECT, to='auth.group')),

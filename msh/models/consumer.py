@@ -15,6 +15,7 @@ from msh.protocol.uri import is_link_local, origin
 from partners import secrecy
 
 from . import callables
+from .signing import Signed
 
 DAY = 86_400  # seconds
 
@@ -69,7 +70,7 @@ def check_url(url: str) -> None:
         raise ValidationError(why, code="url")
 
 
-class Consumer(models.Model):
+class Consumer(Signed):
     """The consumer of messages by partner, ServiceInterface and Action. An empty field fits any.
 
     Of several that fit, the one that says most takes the message: first by partner, then by
@@ -129,7 +130,8 @@ class Consumer(models.Model):
     fetched_at = models.DateTimeField("last fetched", null=True, blank=True, editable=False)
     """Pull: when its application last asked for messages, to a minute."""
 
-    class Meta:
+    class Meta(Signed.Meta):
+        abstract = False
         ordering = ["name"]
         indexes = [
             # Whether there is one: of each message that is accepted.

@@ -8,6 +8,8 @@ from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
 from msh.transport.http import Connector, encoding_of, one_line
 
+Headers = tuple[tuple[str, str], ...]
+
 DETAIL_LIMIT = 300  # characters
 READ = 1024  # bytes at the start of an answer
 
@@ -16,14 +18,14 @@ class WebhookFailed(Exception):
     """`str()` says why, on one line."""
 
 
-def post(url: str, body: bytes, authorization: str, deadline: float) -> str:
+def post(url: str, body: bytes, authorization: str, deadline: float, more: Headers = ()) -> str:
     """Waits at most `deadline` seconds for a 2xx, and returns what it says, on one line. Raises
-    WebhookFailed."""
-    return asyncio.run(_post(url, body, authorization, deadline))
+    WebhookFailed. `more`: headers besides."""
+    return asyncio.run(_post(url, body, authorization, deadline, more))
 
 
-async def _post(url: str, body: bytes, authorization: str, deadline: float) -> str:
-    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+async def _post(url: str, body: bytes, authorization: str, deadline: float, more: Headers) -> str:
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **dict(more)}
     if authorization:
         headers["Authorization"] = authorization
     timeout = aiohttp.ClientTimeout(total=deadline)

@@ -11,13 +11,14 @@ from django.utils.html import format_html, format_html_join
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.admin.framework import curves, markup
-from msh.admin.framework.audited import AuditedAdmin, AuditedForm
+from msh.admin.framework.audited import AuditedAdmin
+from msh.admin.framework.signing import SigningForm, show_new_secret
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Consumer, ConsumerKind, Delivery
 from msh.protocol.kinds import DeliveryState
 
 
-class ConsumerForm(AuditedForm):
+class ConsumerForm(SigningForm):
     """`authorization` is stored encrypted and never shown."""
 
     authorization = forms.CharField(
@@ -58,7 +59,7 @@ class ConsumerAdmin(AuditedAdmin):
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
         ("Messages", {"fields": ("partner", "service_interface", "action")}),
-        ("Destination", {"fields": ("kind", "path", "url", "authorization")}),
+        ("Destination", {"fields": ("kind", "path", "url", "authorization", "signing")}),
         ("Attempts", {"fields": ("lease", "attempts", "retry_interval", "on_failure")}),
         ("Once and only once", {"fields": ("history", "resolver")}),
     )
@@ -145,6 +146,7 @@ class ConsumerAdmin(AuditedAdmin):
         self, request: HttpRequest, obj: Consumer, form: ConsumerForm, change: bool
     ) -> None:
         super().save_model(request, obj, form, change)
+        show_new_secret(request, obj)
         wake_up(WakeUp.DELIVER)
 
     def has_delete_permission(self, request: HttpRequest, obj: Consumer | None = None) -> bool:

@@ -17,6 +17,7 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin
 from msh.admin.framework.pages import Table
+from msh.admin.framework.signing import show_new_secret
 from msh.admin.setup.partner import kept_with
 from msh.alerts.flows.channels import send_test_call
 from msh.alerts.models import ALL_DAYS, AlertRecipient, Channel, OperatorNotice
@@ -47,7 +48,7 @@ class RecipientAdmin(AuditedAdmin):
     change_form_outer_before_template = "admin/msh/setup/recipient_actions.html"
     fieldsets = (
         (None, {"fields": ("name", "enabled")}),
-        ("How", {"fields": ("channel", "addresses", "role", "url", "key")}),
+        ("How", {"fields": ("channel", "addresses", "role", "url", "key", "signing")}),
         ("Which incidents", {"fields": ("at_least", "partners", "on_end")}),
         ("Escalation", {"fields": (("step", "wait"),)}),
         (
@@ -112,6 +113,12 @@ class RecipientAdmin(AuditedAdmin):
             "tables": [_answer(recipient)] if request.method == "POST" else [],
         }
         return TemplateResponse(request, "admin/msh/setup/test_call.html", context)
+
+    def save_model(
+        self, request: HttpRequest, obj: AlertRecipient, form: RecipientForm, change: bool
+    ) -> None:
+        super().save_model(request, obj, form, change)
+        show_new_secret(request, obj)
 
     @display(description="Channel")
     def how(self, recipient: AlertRecipient) -> str:

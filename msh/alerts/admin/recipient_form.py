@@ -14,7 +14,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from msh.admin.framework.audited import AuditedForm
+from msh.admin.framework.signing import SigningForm
 from msh.alerts.models import ALL_DAYS, AlertRecipient, Channel
 from partners.models import Partner
 
@@ -81,7 +81,7 @@ def _zones() -> list[tuple[str, str]]:
     return [(name, name) for name in ("UTC", *sorted(places))]
 
 
-class RecipientForm(AuditedForm):
+class RecipientForm(SigningForm):
     """`url` and `key` are stored encrypted and never shown."""
 
     url = forms.CharField(

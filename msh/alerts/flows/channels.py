@@ -12,6 +12,7 @@ from django.core.mail import EmailMessage, get_connection
 
 from msh.alerts.models import AlertRecipient, Channel, addresses_of
 from msh.flows.errors import NotPossible
+from msh.transport import signature
 from msh.transport.webhook import WebhookFailed, post
 from partners.secrecy import SecretUnreadableError
 
@@ -29,6 +30,7 @@ class Target:
     addresses: tuple[str, ...] = ()
     url: str = ""
     key: str = ""
+    signing: tuple[str, ...] = ()
 
     @property
     def is_one_by_one(self) -> bool:
@@ -55,7 +57,8 @@ def target_of(recipient: AlertRecipient) -> Target:
     """Return where its calls go: it reads who has its role now. Raises SecretUnreadableError,
     NoAddress."""
     if recipient.channel != Channel.EMAIL:
-        return Target(recipient.channel, url=recipient.url(), key=recipient.key())
+        signing = recipient.signing() if recipient.channel == Channel.WEBHOOK else ()
+        return Target(recipient.channel, url=recipient.url(), key=recipient.key(), signing=signing)
     found = addresses_of(recipient.addresses)
     if recipient.role_id:
         users = User.objects.filter(groups=recipient.role_id, is_active=True).exclude(email="")
@@ -76,6 +79,7 @@ def targets_of_settings() -> dict[str, Target]:
             Channel.WEBHOOK,
             url=settings.MSH_OPERATORS_WEBHOOK,
             key=settings.MSH_OPERATORS_WEBHOOK_AUTHORIZATION,
+            signing=tuple(settings.MSH_OPERATORS_WEBHOOK_SIGNING),
         )
     return targets
 
@@ -131,9 +135,13 @@ def _mail(target: Target, calls: Sequence[Call], *, digest: bool) -> str:
 def _message_id(calls: Sequence[Call]) -> str:
     """Return a MessageId that is the same when the same calls are tried again. Mail hosts drop a
     mail whose id they know: one with other calls, and each test call, has another."""
+    return f"<{_identifier(calls)}@{settings.MSH_MAIL_DOMAIN}>"
+
+
+def _identifier(calls: Sequence[Call]) -> str:
     numbers = " ".join(str(call.notice) for call in calls if call.notice)
     name = sha256(numbers.encode()).hexdigest()[:32] if numbers else uuid4().hex
-    return f"<msh-notice-{name}@{settings.MSH_MAIL_DOMAIN}>"
+    return f"msh-notice-{name}"
 
 
 _BODIES: dict[str, Callable[..., bodies.Body]] = {
@@ -146,10 +154,9 @@ _BODIES: dict[str, Callable[..., bodies.Body]] = {
 def _post(target: Target, calls: Sequence[Call], *, digest: bool) -> str:
     if target.channel == Channel.PAGERDUTY:
         (call,) = calls
-        return _post_json(target.url, bodies.pagerduty(call, target.key))
+        body = json.dumps(bodies.pagerduty(call, target.key)).encode()
+        return post(target.url, body, "", POST_DEADLINE)
     authorization = target.key if target.channel == Channel.WEBHOOK else ""
-    return _post_json(target.url, _BODIES[target.channel](calls, digest=digest), authorization)
-
-
-def _post_json(url: str, body: bodies.Body, authorization: str = "") -> str:
-    return post(url, json.dumps(body).encode(), authorization, POST_DEADLINE)
+    body = json.dumps(_BODIES[target.channel](calls, digest=digest)).encode()
+    headers = signature.signed(target.signing, _identifier(calls), body)
+    return post(target.url, body, authorization, POST_DEADLINE, headers)

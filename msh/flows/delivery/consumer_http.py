@@ -24,6 +24,7 @@ from msh.protocol.message import Payload
 from msh.store import capacity
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers, HeldDelivery
+from msh.transport import signature
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 from partners.secrecy import SecretUnreadableError
 
@@ -111,6 +112,8 @@ def _job(handover: HeldDelivery, posted: Posted) -> Job:
         pk=handover.message_key
     )
     content_type, body, native_type = _body(message)
+    signing = consumer.signing()
+    begin = BEGIN_SHARE * consumer.lease
     return Job(
         key=replace(posted, message_id=message.message_id),
         partner_id=consumer.pk,
@@ -119,9 +122,13 @@ def _job(handover: HeldDelivery, posted: Posted) -> Job:
         body=body,
         authorization=consumer.authorization(),
         deadline=min(settings.MSH_HTTP_DEADLINE, END_SHARE * consumer.lease),
-        not_after=time.monotonic() + BEGIN_SHARE * consumer.lease,
+        not_after=time.monotonic() + (min(begin, signature.FRESH) if signing else begin),
         crash_points=CONSUMER_CRASH_POINTS,
-        headers=(*_headers(message, handover), *native_type),
+        headers=(
+            *_headers(message, handover),
+            *native_type,
+            *signature.signed(signing, wire.percent_encoded(_key(message, handover)), body),
+        ),
     )
 
 
@@ -149,9 +156,8 @@ def _headers(message: InboundMessage, handover: HeldDelivery) -> Iterable[tuple[
     """The MessageId as Idempotency-Key (004-05), and the fields of the message's header. A replay
     is another request on purpose: its key is another, and it says that it is one."""
     replay = str(handover.key) if handover.is_replay else ""
-    key = f"{message.message_id};replay={replay}" if replay else message.message_id
     fields = {
-        "Idempotency-Key": key,
+        "Idempotency-Key": _key(message, handover),
         "X-MSH-Replay": replay,
         "X-MSH-Message-Id": message.message_id,
         "X-MSH-Partner": message.link.partner.name,
@@ -168,3 +174,9 @@ def _headers(message: InboundMessage, handover: HeldDelivery) -> Iterable[tuple[
         safe = wire.percent_encoded(value)
         if 0 < len(safe) <= HEADER_LIMIT:
             yield name, safe
+
+
+def _key(message: InboundMessage, handover: HeldDelivery) -> str:
+    """What recognises a request that is sent again."""
+    replay = f";replay={handover.key}" if handover.is_replay else ""
+    return message.message_id + replay

@@ -17,14 +17,17 @@ class ConsumerRefused(ValueError):
 
 def keep(name: str, **values: Any) -> Consumer:
     """Add the consumer called `name`, or change these values of it. `authorization` is the header
-    of our POSTs to it."""
+    of our POSTs to it, `signing` a SigningChange."""
     with transaction.atomic():
         consumer = Consumer.objects.filter(name=name).first() or Consumer(name=name)
         authorization = values.pop("authorization", None)
+        signing = values.pop("signing", "")
         for field, value in values.items():
             setattr(consumer, field, value)
         if authorization is not None:
             consumer.show(authorization)
+        if signing:
+            consumer.change_signing(signing)
         try:
             consumer.full_clean()
         except ValidationError as problem:

@@ -48,7 +48,8 @@ def rotate_keys() -> Rotated:
 
 def _kept() -> Iterator[Kept]:
     yield from kept_in("partner", Partner.objects, "outgoing_secret")
-    yield from kept_in("consumer", Consumer.objects, "secret")
+    for column in ("secret", "signing_secrets"):
+        yield from kept_in("consumer", Consumer.objects, column)
     for secrets in kept_secrets:
         yield from secrets()
 

@@ -24,6 +24,7 @@ from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store import capacity
 from msh.store.sending import party_events
 from msh.store.sending.isolation import describe
+from msh.transport import signature
 from msh.transport.job import CONSUMER_CRASH_POINTS, Job
 
 logger = logging.getLogger(__name__)
@@ -151,17 +152,21 @@ def _claim_alone(key: int, address: str) -> Job | None:
 
 
 def _job(event: PartyEvent, address: str) -> Job:
+    body = json.dumps(document_of(event)).encode()
     return Job(
         key=PostedEvent(event.pk),
         partner_id=APPLICATION,
         url=address,
         content_type="application/json",
-        body=json.dumps(document_of(event)).encode(),
+        body=body,
         authorization=settings.MSH_FROM_PARTY_AUTHORIZATION,
         deadline=min(settings.MSH_HTTP_DEADLINE, POST_DEADLINE),
         not_after=time.monotonic() + GRACE,
         crash_points=CONSUMER_CRASH_POINTS,
-        headers=(("Idempotency-Key", str(event.event_id)),),
+        headers=(
+            ("Idempotency-Key", str(event.event_id)),
+            *signature.signed(settings.MSH_FROM_PARTY_SIGNING, str(event.event_id), body),
+        ),
     )
 
 

@@ -16,7 +16,15 @@ from msh.store.clock import read_clock
 from msh.store.history import Actor
 from partners.models import Agreement, Credential, Partner
 
-_SECRETS = {"password", "secret", "outgoing_secret", "sha256", "url_secret", "key_secret"}
+_SECRETS = {
+    "password",
+    "secret",
+    "outgoing_secret",
+    "sha256",
+    "url_secret",
+    "key_secret",
+    "signing_secrets",
+}
 _NOT_SHOWN = "(not shown)"
 ACCESS = "Log-in"
 """The kind of entry that says who came in."""

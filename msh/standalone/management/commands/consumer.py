@@ -8,9 +8,10 @@ from django.core.management.base import CommandError
 from msh.flows.delivery.consumers import ConsumerRefused, keep
 from msh.management.cli import MshCommand
 from msh.models import ConsumerKind
+from msh.models.signing import SigningChange
 
 _COUNTS = ("lease", "attempts", "retry_interval")
-_TEXTS = ("service_interface", "action", "resolver", "on_failure", "authorization")
+_TEXTS = ("service_interface", "action", "resolver", "on_failure", "authorization", "signing")
 
 
 class Command(MshCommand):
@@ -37,6 +38,12 @@ class Command(MshCommand):
         parser.add_argument("--resolver", help="dotted path of the resolver function")
         parser.add_argument("--authorization", help="HTTP: the Authorization header")
         parser.add_argument(
+            "--signing",
+            choices=SigningChange.values,
+            help="HTTP: the signature of our requests: by a new secret, which is printed once and"
+            " signs beside the one before; by the newest alone; or none",
+        )
+        parser.add_argument(
             "--history", choices=["on", "off"], help="whether the document history is kept"
         )
         parser.add_argument("--enabled", choices=["on", "off"])
@@ -53,7 +60,11 @@ class Command(MshCommand):
         except ConsumerRefused as refused:
             raise CommandError(str(refused)) from None
         answer = {"consumer": name, "kind": consumer.kind}
-        self.answer(answer, f"Consumer {name}: {consumer.kind}.")
+        shown = f"Consumer {name}: {consumer.kind}."
+        if consumer.new_secret:
+            answer["signing_secret"] = consumer.new_secret
+            shown += f" Signing secret, not shown again: {consumer.new_secret}"
+        self.answer(answer, shown)
 
 
 def _place(options: Any) -> dict[str, str]:

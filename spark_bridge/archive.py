@@ -27,7 +27,7 @@ from spark_bridge.client import ApiRefused, Client
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
 from spark_bridge.options import Server, read_options
 from spark_bridge.output import Output
-from spark_bridge.reader import INBOUND
+from spark_bridge.rows import INBOUND
 
 ENDED = ("acknowledged", "sent", "failed", "cancelled")
 FINAL = ("delivered", "rejected", "forwarded")
@@ -110,6 +110,7 @@ def _received(
     spark: SparkSession, options: dict[str, str], position: int, *, payloads: bool = False
 ) -> DataFrame:
     asked = options | {"payloads": str(payloads).lower(), "startingPosition": str(position)}
+    asked["failOnDataLoss"] = "false"  # behind the first that was left, archived ones may be gone
     feed = spark.read.format("ebxml").options(**asked).load()
     return feed.select(f.lit("inbound").alias("direction"), _day("received_at"), "*")
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
 from spark_bridge.output import Output
-from spark_bridge.reader import INBOUND
+from spark_bridge.rows import INBOUND
 
 _FINISHED = re.compile(r"positions=\d+-(\d+)")
 _ATTRIBUTE = re.compile(r"(.*?)/?@([\w.-]+:)?([\w.-]+)")

@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_bridge.client import ApiRefused, ApiUnavailable
+from spark_bridge.feed import DataLost
 from spark_bridge.files import file_system
 from spark_bridge.options import OptionRefused
 from spark_bridge.session import JavaMissing, open_session
@@ -42,6 +43,8 @@ class Summary:
         return {"good": self.good, **self.counts, "seconds": self.seconds}
 
 
+_SAID = JobFailed, JavaMissing, OptionRefused, ApiRefused, ApiUnavailable, DataLost
+"""Errors whose text is for people."""
 Job = Callable[[SparkSession, argparse.Namespace], Summary]
 
 
@@ -89,7 +92,7 @@ def run(job: Job, arguments: argparse.Namespace, name: str) -> int:
         summary = job(session, arguments)
         summary.seconds = round(time.monotonic() - began, 3)
         _print(summary, arguments.summary)
-    except (JobFailed, JavaMissing, OptionRefused, ApiRefused, ApiUnavailable) as error:
+    except _SAID as error:
         return _fail(str(error))
     except (PySparkException, Py4JJavaError) as error:
         return _fail(_reason(str(error)))

@@ -17,10 +17,24 @@ _IDS = ("idColumn", "keyColumns", "jobId")
 _SENDING = ("orderColumn", "batchSize", "compression", "rejectedPath")
 BATCH_WRITE = (*_CONNECTION, *_IDS, *_SENDING, "summaryPath")
 STREAM_WRITE = (*_CONNECTION, *_IDS, *_SENDING, "checkpointLocation")
-_OF_INBOUND = ("startingPosition", "payloads")
-_OF_OUTBOUND = ("partner", "tpaId", "state", "since", "until")
-READ = (*_CONNECTION, "feed", "pageSize", "numPartitions", *_OF_INBOUND, *_OF_OUTBOUND)
-STREAM_READ = (*_CONNECTION, "feed", "pageSize", "maxMessagesPerTrigger", *_OF_INBOUND)
+_READING = (*_CONNECTION, "feed", "pageSize", "payloads")
+_FILTERS = {
+    "partner": "partner",
+    "tpaId": "tpa_id",
+    "serviceInterface": "service_interface",
+    "action": "action",
+}
+"""Option → query parameter. The others change with time, so that a stream has none of them."""
+_BATCH_FILTERS = {**_FILTERS, "state": "state"}
+_TIMES = {"since": "since", "until": "until"}
+_STARTING = ("startingPosition", "startingTimestamp", "failOnDataLoss")
+_OF_INBOUND = (
+    *_STARTING,
+    *("endingPosition", "payloads", "serviceInterface", "action", "numPartitions"),
+)
+READ = (*_READING, "numPartitions", *_BATCH_FILTERS, *_TIMES, *_OF_INBOUND)
+STREAM_READ = (*_READING, "maxMessagesPerTrigger", *_FILTERS, *_STARTING)
+EARLIEST, LATEST = 0, "latest"
 
 
 class OptionRefused(ValueError):
@@ -84,12 +98,16 @@ class ReadOptions:
     feed: str
     page_size: int
     partitions: int
-    position: int
-    """Of the inbound feed: what lies behind it is read."""
-    payloads: bool
+    start: int | str
+    """Of the inbound feed: the position behind which it is read, LATEST, or a time in ISO 8601."""
+    end: int | None
+    """The position up to which it is read."""
+    payloads: bool | None
+    """Whether their content is read. None: not given."""
     filters: tuple[tuple[str, str], ...]
-    """Query parameters of `GET messages`."""
+    """Query parameters."""
     per_trigger: int
+    fail_on_data_loss: bool
 
 
 class Options:
@@ -123,6 +141,10 @@ class Options:
         if text not in choices:
             raise OptionRefused(f"Option {name} is {text!r}: one of {', '.join(choices)}.")
         return text
+
+    def flag(self, name: str) -> bool:
+        """True unless given."""
+        return self.one_of(name, ("true", "false")) == "true"
 
     def columns(self, name: str) -> tuple[str, ...]:
         names = (
@@ -162,25 +184,45 @@ def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
     """Raises OptionRefused."""
     options = Options(given, STREAM_READ if stream else READ)
     feed = options.one_of("feed", ("inbound",) if stream else ("inbound", "outbound"))
-    for name in _OF_OUTBOUND if feed == "inbound" else (*_OF_INBOUND, "numPartitions"):
+    for name in () if feed == "inbound" else _OF_INBOUND:
         if name in options:
             raise OptionRefused(f"Option {name} is not for the feed {feed}: leave it out.")
     return ReadOptions(
         server=_server(options),
         feed=feed,
-        page_size=options.number("pageSize", 500, most=1000),
+        page_size=options.number("pageSize", 1000, most=1000),
         partitions=options.number("numPartitions", 8, most=10_000),
-        position=options.number("startingPosition", 0, least=0),
-        payloads=options.one_of("payloads", ("true", "false")) == "true",
+        start=_start(options, stream=stream),
+        end=options.number("endingPosition", 0, least=0) if "endingPosition" in options else None,
+        payloads=options.flag("payloads") if "payloads" in options else None,
         filters=tuple(_filters(options).items()),
         per_trigger=options.number("maxMessagesPerTrigger", 10_000, most=1_000_000),
+        fail_on_data_loss=options.flag("failOnDataLoss"),
     )
 
 
+def _start(options: Options, *, stream: bool) -> int | str:
+    if "startingTimestamp" in options:
+        if "startingPosition" in options:
+            raise OptionRefused(
+                "Options startingPosition and startingTimestamp are given: leave one out."
+            )
+        return options.time("startingTimestamp")
+    text = options.text("startingPosition", "earliest")
+    if text == "earliest":
+        return EARLIEST
+    if text != LATEST:
+        return options.number("startingPosition", EARLIEST, least=0)
+    if not stream:
+        raise OptionRefused("Option startingPosition is latest: there a batch finds nothing.")
+    return LATEST
+
+
 def _filters(options: Options) -> dict[str, str]:
-    names = {"partner": "partner", "tpaId": "tpa_id", "state": "state"}
-    texts = {parameter: options.text(name) for name, parameter in names.items() if name in options}
-    return texts | {name: options.time(name) for name in ("since", "until") if name in options}
+    names = _BATCH_FILTERS.items()
+    texts = {parameter: options.text(name) for name, parameter in names if name in options}
+    times = _TIMES.items()
+    return texts | {parameter: options.time(name) for name, parameter in times if name in options}
 
 
 def _server(options: Options) -> Server:

@@ -1,210 +1,205 @@
 """The inbound feed and the outbound statuses as rows: batch and stream."""
 
-import base64
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import pairwise, takewhile
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
-from spark_bridge.client import Client
+from spark_bridge.client import ApiRefused, Client
+from spark_bridge.feed import FEWEST_MARKS, Feed, Stretch, pages
 from spark_bridge.options import ReadOptions
+from spark_bridge.rows import PAYLOADS, Batches
+from spark_bridge.selection import END, Selection
 
-MARK_EVERY = 1000
-"""Messages: the most that a page of the feed holds."""
-_HEADER = (
-    StructField("message_id", StringType(), nullable=False),
-    StructField("partner", StringType(), nullable=False),
-    StructField("tpa_id", StringType()),
-    StructField("state", StringType(), nullable=False),
-    StructField("semantics", StringType()),
-    StructField("service_interface", StringType()),
-    StructField("action", StringType()),
-    StructField("conversation_id", StringType()),
-    StructField("ref_to_message_id", StringType()),
-    StructField("sequence_number", LongType()),
-    StructField("epoch", IntegerType()),
-    StructField("order_number", LongType()),
-    StructField("from_role", StringType()),
-    StructField("to_role", StringType()),
-    StructField("service_type", StringType()),
-    StructField("size", LongType()),
+INBOUND_STATES = (
+    *("accepted", "delivered", "rejected", "parked"),
+    *("routed", "withheld", "forwarding", "forwarded"),
 )
-_PAYLOAD = StructType(
-    [
-        StructField("number", IntegerType()),
-        StructField("content_type", StringType()),
-        StructField("label", StringType()),
-        StructField("description", StringType()),
-        StructField("size", LongType()),
-        StructField("content", BinaryType()),
-    ]
+OUTBOUND_STATES = (
+    *("queued", "in_flight", "held", "acknowledged"),
+    *("sent", "failed", "cancelled", "rewound"),
 )
-INBOUND = StructType(
-    [
-        StructField("position", LongType(), nullable=False),
-        StructField("id", LongType(), nullable=False),
-        *_HEADER,
-        StructField("received_at", TimestampType()),
-        StructField("payloads", ArrayType(_PAYLOAD)),
-    ]
-)
-"""`GET inbound`. Sizes in bytes; `content` is null with option payloads false."""
-OUTBOUND = StructType(
-    [
-        StructField("id", LongType(), nullable=False),
-        *_HEADER,
-        StructField("submitted_at", TimestampType()),
-        StructField("ended_at", TimestampType()),
-        StructField("attempts", IntegerType()),
-    ]
-)
-"""`GET messages`."""
-
-
-@dataclass(frozen=True)
-class Stretch(InputPartition):
-    """A stretch of the feed: behind `after`, up to `until`."""
-
-    after: int
-    until: int
+BATCH_BYTES = 16 * 1024 * 1024
+"""Of payloads that are asked for one by one: a batch that has so many is handed over."""
 
 
 class FeedReader(DataSourceReader):
     """The feed as it is when the job starts, in `numPartitions` stretches."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
+        self._batches = Batches(schema)
+        self._selection = Selection("position", INBOUND_STATES, options.filters)
+        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign, assignment]
 
     def partitions(self) -> Sequence[Stretch]:
-        with Client(self._options.server) as client:
-            marks = list(_marks(client, self._options.position))
-        step = -(-len(marks) // self._options.partitions) or 1
+        options = self._options
+        with Feed(options, self._selection) as feed:
+            start, last = feed.start_and_end()
+            until = max(start, min(last, END if options.end is None else options.end))
+            given = isinstance(options.start, int)
+            found = feed.stretches(start, until, given=given, at_most=options.partitions)
         # Never none: Spark would make up a partition of its own.
-        ends = [*marks[step - 1 : -1 : step], marks[-1] if marks else self._options.position]
-        return [Stretch(*each) for each in pairwise([self._options.position, *ends])]
+        return found or [Stretch(start, start, 0, options.server)]
 
     def read(self, partition: Stretch) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
-        return _read_stretch(self._options, partition)
+        return _read_stretch(self._options, self._selection, self._batches, partition)
 
 
-class FeedStreamReader(DataSourceStreamReader):
-    """The feed from option startingPosition, or where the checkpoint says, and on."""
+class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The feed from where the options say, or where the checkpoint says, and on."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
+        self._batches = Batches(schema)
+        self._selection = Selection("position", INBOUND_STATES, options.filters)
+        self._end: int | None = None
+        """Of a query that ends with what there was when it began."""
 
     def initialOffset(self) -> dict[str, int]:
-        return {"position": self._options.position}
+        with self._feed() as feed:
+            start, _ = feed.start_and_end()
+        asked = {"position": start}
+        return asked if isinstance(self._options.start, int) else asked | _NOT_GIVEN
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.per_trigger)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """As far as `limit` allows; availableNow sets none."""
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        with Client(self._options.server) as client:
-            marks = [start["position"], *_marks(client, start["position"], most)]
-        return {"position": marks[-1]}
+    def prepareForTriggerAvailableNow(self) -> None:
+        with self._feed() as feed:
+            self._end = feed.last()
+
+    def latestOffset(
+        self, start: dict[str, int] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, int]:
+        """As far as `limit` allows, by one request. Before Spark 4.2 there are neither arguments
+        nor limits."""
+        with self._feed() as feed:
+            if start is None or not isinstance(limit, ReadMaxRows):
+                return _later(start, feed.last() if self._end is None else self._end)
+            if self._end is not None and self._end <= start["position"]:
+                return start
+            marks = feed.marks(
+                start["position"],
+                self._end,
+                given=_is_given(start),
+                every=FEWEST_MARKS,
+                most=limit.max_rows,
+            )
+        return _later(start, marks.until)
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        """The last position that there is, for the progress of the query. A position is the
+        microsecond at which it was given: what lies between two of them is a time, as a rule."""
+        with self._feed() as feed:
+            return {"position": feed.last()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Stretch]:
-        if start == end:
+        if start["position"] == end["position"]:
             return []
-        with Client(self._options.server) as client:
-            behind_start = _marks(client, start["position"])
-            marks = list(takewhile(lambda mark: mark < end["position"], behind_start))
-        stretches = pairwise([start["position"], *marks, end["position"]])
-        return [Stretch(after, until) for after, until in stretches]
+        with self._feed() as feed:
+            return feed.stretches(start["position"], end["position"], given=_is_given(start))
 
     def read(self, partition: Stretch) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
-        return _read_stretch(self._options, partition)
+        return _read_stretch(self._options, self._selection, self._batches, partition)
+
+    def _feed(self) -> Feed:
+        return Feed(self._options, self._selection)
+
+
+_NOT_GIVEN = {"given": 0}
+"""Of an offset that is no position of a message."""
+
+
+def _is_given(offset: dict[str, int]) -> bool:
+    return offset.get("given", 1) == 1
+
+
+def _later(start: dict[str, int] | None, position: int) -> dict[str, int]:
+    """An offset that has not moved stays the same to the letter: by that Spark knows it."""
+    moved = start is None or position > start["position"]
+    return {"position": position} if moved else dict(start or {})
+
+
+@dataclass(frozen=True)
+class IdRange(InputPartition):
+    """Messages with ids behind `after`, up to `until`."""
+
+    after: int
+    until: int
 
 
 class StatusReader(DataSourceReader):
     """What became of the messages that were sent, by the filters of the options."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
+        self._batches = Batches(schema)
+        self._selection = Selection("id", OUTBOUND_STATES, options.filters)
+        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign, assignment]
 
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    def partitions(self) -> Sequence[IdRange]:
+        return [IdRange(self._selection.after, self._selection.up_to)]
+
+    def read(self, partition: IdRange) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
+        described = PAYLOADS.name in self._batches.names
         with Client(self._options.server) as client:
-            after: object = None
-            while True:
+            after: int | None = partition.after
+            while after is not None and after < partition.until:
                 page = client.get(
                     "messages",
                     after=after,
                     limit=self._options.page_size,
                     order="id",
-                    **dict(self._options.filters),
+                    payloads="true" if described else None,
+                    **self._selection.query,
                 )
-                if page["results"]:
-                    yield _record_batch(page["results"], OUTBOUND)
+                for rows in self._with_content(client, page["results"]):
+                    yield self._batches.batch(rows)
                 after = page["next"]
-                if after is None:
-                    return
 
-
-def _marks(client: Client, after: int, most: int | None = None) -> Iterator[int]:
-    """Positions in the feed behind `after`, up to 1,000 messages between two of them; the last is
-    of the last message there is, or of the `most`th. A page that is not full ends it: without
-    content only the end of the feed makes one, and a reader that went on would follow what comes
-    in meanwhile."""
-    while most is None or most > 0:
-        limit = MARK_EVERY if most is None else min(MARK_EVERY, most)
-        page = client.get("inbound", after=after, limit=limit, payloads="false")
-        if page["results"]:
-            after = page["next"]
-            yield after
-        if len(page["results"]) < limit:
+    def _with_content(
+        self, client: Client, rows: list[dict[str, Any]]
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The rows, with the content of their payloads if it was asked for, in as many parts as
+        there is memory for."""
+        if not self._options.payloads or PAYLOADS.name not in self._batches.names:
+            yield from filter(None, [rows])
             return
-        most = None if most is None else most - limit
+        part: list[dict[str, Any]] = []
+        size = 0
+        for row in rows:
+            part.append(row | {"payloads": [_fetched(client, row, p) for p in row["payloads"]]})
+            size += row["size"]
+            if size >= BATCH_BYTES:
+                yield part
+                part, size = [], 0
+        yield from filter(None, [part])
 
 
-def _read_stretch(options: ReadOptions, stretch: Stretch) -> Iterator[pyarrow.RecordBatch]:
-    payloads = "true" if options.payloads else "false"
-    after = stretch.after
-    with Client(options.server) as client:
-        while after < stretch.until:
-            page = client.get("inbound", after=after, limit=options.page_size, payloads=payloads)
-            rows = [row for row in page["results"] if row["position"] <= stretch.until]
-            if not rows:  # pruned since the stretches were made
-                return
-            yield _record_batch(rows, INBOUND)
-            after = page["next"]
+def _fetched(client: Client, row: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload with its content, unless it was removed, perhaps a moment ago."""
+    if payload["removed"]:
+        return payload
+    path = f"messages/{quote(row['message_id'], safe='')}/payloads/{payload['number']}"
+    try:
+        return payload | {"content": client.get_bytes(path, partner=row["partner"])}
+    except ApiRefused as refused:
+        if refused.status == HTTPStatus.GONE:
+            return payload | {"removed": True}
+        raise
 
 
-def _record_batch(rows: list[dict[str, Any]], schema: StructType) -> pyarrow.RecordBatch:
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    return pyarrow.RecordBatch.from_pylist([_values(row) for row in rows], schema=arrow)
-
-
-def _values(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON's texts as times and bytes."""
-    changed: dict[str, Any] = {
-        name: datetime.fromisoformat(row[name])
-        for name in ("received_at", "submitted_at", "ended_at")
-        if row.get(name)
-    }
-    if "payloads" in row:
-        changed["payloads"] = [_payload(payload) for payload in row["payloads"]]
-    return row | changed
-
-
-def _payload(payload: dict[str, Any]) -> dict[str, Any]:
-    content = payload.get("content_base64")
-    return payload | {"content": None if content is None else base64.b64decode(content)}
+def _read_stretch(
+    options: ReadOptions, selection: Selection, batches: Batches, stretch: Stretch
+) -> Iterator[pyarrow.RecordBatch]:
+    content = options.payloads is not False and PAYLOADS.name in batches.names
+    with closing(pages(options, selection, stretch, payloads=content)) as found:
+        yield from map(batches.batch, found)

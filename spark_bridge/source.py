@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 from spark_bridge.client import require_reachable
 from spark_bridge.message import Layout
 from spark_bridge.options import OptionRefused, read_options, write_options
-from spark_bridge.reader import INBOUND, OUTBOUND, FeedReader, FeedStreamReader, StatusReader
+from spark_bridge.reader import FeedReader, FeedStreamReader, StatusReader
+from spark_bridge.rows import INBOUND, OUTBOUND, PAYLOADS, require_columns
 from spark_bridge.writer import BatchWriter, StreamWriter
 
 
@@ -24,19 +25,23 @@ class EbxmlDataSource(DataSource):
         return "ebxml"
 
     def schema(self) -> StructType:
-        return OUTBOUND if self.options.get("feed") == "outbound" else INBOUND
+        if self.options.get("feed") != "outbound":
+            return INBOUND
+        payloads = [PAYLOADS] if "payloads" in self.options else []
+        return StructType([*OUTBOUND.fields, *payloads])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, stream=False)
-        self._refuse_own_schema(schema)
+        require_columns(schema, self.schema())
         require_reachable(options.server)
-        return StatusReader(options) if options.feed == "outbound" else FeedReader(options)
+        kind = StatusReader if options.feed == "outbound" else FeedReader
+        return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(self.options, stream=True)
-        self._refuse_own_schema(schema)
+        require_columns(schema, self.schema())
         require_reachable(options.server)
-        return FeedStreamReader(options)
+        return FeedStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
@@ -54,7 +59,3 @@ class EbxmlDataSource(DataSource):
         # Spark makes a writer for each micro-batch: the tasks wait for an MSH that is away.
         require_reachable(options.server, must_answer=False)
         return StreamWriter(options, layout)
-
-    def _refuse_own_schema(self, schema: StructType) -> None:
-        if schema != self.schema():
-            raise OptionRefused("The schema of format ebxml is given: leave .schema() out, select.")

@@ -46,8 +46,16 @@ def test_writing_is_refused(options: dict[str, str], said: str) -> None:
     ("options", "said"),
     [
         ({"feed": "sideways"}, "Option feed is 'sideways': one of inbound, outbound"),
-        ({"state": "queued"}, "Option state is not for the feed inbound"),
         ({"feed": "outbound", "payloads": "true"}, "Option payloads is not for the feed outbound"),
+        ({"feed": "outbound", "startingPosition": "1"}, "Option startingPosition is not for the"),
+        ({"startingPosition": "latest"}, "Option startingPosition is latest: there a batch finds"),
+        ({"startingPosition": "last"}, "Option startingPosition is 'last': a number from 0 to"),
+        (
+            {"startingPosition": "1", "startingTimestamp": "2026-11-21T08:00:00Z"},
+            "Options startingPosition and startingTimestamp are given: leave one out",
+        ),
+        ({"startingTimestamp": "monday"}, "Option startingTimestamp is 'monday': a time as 2026-"),
+        ({"failOnDataLoss": "no"}, "Option failOnDataLoss is 'no': one of true, false"),
         ({"feed": "outbound", "since": "monday"}, "Option since is 'monday': a time as 2026-"),
         ({"feed": "outbound", "until": "2026-11-21T08:00:00"}, "Option until is '2026-11-21T0"),
         ({"idColumn": "id"}, "Option idcolumn is unknown"),
@@ -102,6 +110,15 @@ def test_token_from_environment_or_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
         read_options(url | {"tokenFile": str(file)}, stream=False)
     with pytest.raises(OptionRefused, match="No token is given"):
         read_options(url, stream=False)
+
+
+def test_stream_has_no_filter_of_what_changes() -> None:
+    for name in ("state", "since", "endingPosition", "numPartitions"):
+        with pytest.raises(OptionRefused, match=f"Option {name.lower()} is unknown"):
+            read_options(GIVEN | {name: "1"}, stream=True)
+    given = {"startingPosition": "latest", "serviceInterface": "Orders"}
+    options = read_options(GIVEN | given, stream=True)
+    assert (options.start, options.filters) == ("latest", (("service_interface", "Orders"),))
 
 
 @pytest.mark.parametrize("option", ["tokenEnv", "tokenFile"])

@@ -1,18 +1,33 @@
 """The inbound feed and the outbound statuses of a real MSH, as rows."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import EqualTo, GreaterThan, LessThanOrEqual
+from pyspark.sql.functions import col
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import LongType, StructField, StructType
 
+from msh.flows.operations.prune import prune_all
 from msh.models import InboundMessage
+from spark_bridge.client import Client
+from spark_bridge.feed import DataLost, Feed
 from spark_bridge.options import read_options
-from spark_bridge.reader import FeedReader
+from spark_bridge.reader import FeedReader, FeedStreamReader
+from spark_bridge.rows import INBOUND
+from spark_bridge.selection import Selection
 from tests.exchange.pair import Pair
 from tests.peer import Payload, normal
 from tests.spark.office import Office, load, orders
 from tests.waiting import wait_until
+
+YEARS_AGO = timedelta(days=1000)
+POSITIONS = StructType([StructField("position", LongType()), INBOUND["sequence_number"]])
 
 
 def receive(pair: Pair, first: int, last: int) -> None:
@@ -23,19 +38,79 @@ def receive(pair: Pair, first: int, last: int) -> None:
         assert pair.peer.send(draft).status == 204
 
 
+def received(pair: Pair) -> Any:
+    return InboundMessage.objects.filter(link__partner=pair.partner).order_by("sequence_number")
+
+
+def age(pair: Pair, first: int, last: int, by: timedelta) -> Any:
+    """Received and delivered so long ago."""
+    messages = received(pair).filter(sequence_number__range=(first, last))
+    then = datetime.now(UTC) - by
+    messages.update(received_at=then, delivered_at=then, state="delivered")
+    return messages
+
+
+def retention_removes(pair: Pair, first: int, last: int) -> None:
+    """Messages `first` to `last`; it keeps number 1 and the last one of a pair."""
+    removed = age(pair, first, last, YEARS_AGO)
+    prune_all()
+    assert not removed.exists()
+
+
 def read(spark: SparkSession, office: Office, **options: object) -> DataFrame:
     given = office.options | {name: str(value) for name, value in options.items()}
     return spark.read.format("ebxml").options(**given).load()
 
 
+def options(office: Office, *, stream: bool = False, **given: object) -> Any:
+    texts = {name: str(value) for name, value in given.items()}
+    return read_options(office.options | texts, stream=stream)
+
+
+def batch(office: Office, schema: StructType = INBOUND, **given: object) -> FeedReader:
+    return FeedReader(options(office, **given), schema)
+
+
+def stream(office: Office, **given: object) -> FeedStreamReader:
+    return FeedStreamReader(options(office, stream=True, **given), POSITIONS)
+
+
+def rows_of(reader: Any, stretches: Any = None) -> list[dict[str, Any]]:
+    found = reader.partitions() if stretches is None else stretches
+    return [row for each in found for part in reader.read(each) for row in part.to_pylist()]
+
+
+def numbers(reader: Any, stretches: Any = None) -> list[int]:
+    return [row["sequence_number"] for row in rows_of(reader, stretches)]
+
+
+def end_of_feed(office: Office) -> int:
+    with Feed(options(office), Selection("position", ())) as feed:
+        return feed.last()
+
+
 def last_position(spark: SparkSession, office: Office) -> int:
     """Of the feed as it is: other tests have received too."""
-    rows = read(spark, office, payloads="false").agg({"position": "max"}).collect()
-    return int(rows[0][0] or 0)
+    return end_of_feed(office)
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """The requests of all clients of this process: path and query."""
+    requests: list[tuple[str, dict[str, Any]]] = []
+    get = Client.get
+
+    def noted(self: Client, path: str, **query: Any) -> Any:
+        requests.append((path, query))
+        return get(self, path, **query)
+
+    monkeypatch.setattr(Client, "get", noted)
+    return requests
+
+
+# --- batch ----------------------------------------------------------------------------------------
 def test_inbound_feed(spark: SparkSession, office: Office) -> None:
-    before = last_position(spark, office)
+    before = end_of_feed(office)
     pair = office.pair()
     receive(pair, 1, 7)
     feed = read(spark, office, startingPosition=before, pageSize=2)
@@ -57,22 +132,166 @@ def test_inbound_feed(spark: SparkSession, office: Office) -> None:
 
 def test_feed_in_several_stretches(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row is in one of them, whatever their number."""
-    monkeypatch.setattr("spark_bridge.reader.MARK_EVERY", 2)
+    monkeypatch.setattr("spark_bridge.feed.MARK_EVERY", 2)
     pair = office.pair()
-    before = FeedReader(read_options(office.options, stream=False)).partitions()[-1].until
+    before = end_of_feed(office)
     receive(pair, 1, 9)
-    given = office.options | {"startingPosition": str(before), "pageSize": "3"}
+    given = {"startingPosition": before, "pageSize": 3}
     for most, stretches in ((1, 1), (2, 2), (3, 3), (100, 5)):
-        reader = FeedReader(read_options(given | {"numPartitions": str(most)}, stream=False))
-        read = [
-            [row["sequence_number"] for batch in reader.read(each) for row in batch.to_pylist()]
-            for each in reader.partitions()
-        ]
-        assert len(read) == stretches
-        assert all(read)
-        assert [number for numbers in read for number in numbers] == list(range(1, 10))
+        reader = batch(office, numPartitions=most, **given)
+        found = [numbers(reader, [each]) for each in reader.partitions()]
+        assert len(found) == stretches
+        assert all(found)
+        assert [number for part in found for number in part] == list(range(1, 10))
 
 
+def test_planning_ends_although_messages_come(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with each request: what came before the first is read, and two requests are enough."""
+    pair = office.pair()
+    before = end_of_feed(office)
+    receive(pair, 1, 3)
+    coming, get = iter(range(4, 40)), Client.get
+    requests = []
+
+    def overtaken(self: Client, path: str, **query: Any) -> Any:
+        requests.append(path)
+        found = get(self, path, **query)
+        number = next(coming)
+        receive(pair, number, number)
+        return found
+
+    monkeypatch.setattr(Client, "get", overtaken)
+    reader = batch(office, startingPosition=before)
+    planned = reader.partitions()
+    assert len(requests) <= 2
+    requests.clear()
+    micro = stream(office)
+    end = micro.latestOffset({"position": before}, ReadMaxRows(10_000))
+    assert len(requests) <= 2
+    assert numbers(reader, planned) == [1, 2, 3]
+    assert numbers(micro, micro.partitions({"position": before}, end))[:4] == [1, 2, 3, 4]
+
+
+def test_columns_that_are_asked_for(
+    spark: SparkSession, office: Office, asked: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """Without the column of payloads their content stays where it is."""
+    before = end_of_feed(office)
+    receive(office.pair(), 1, 2)
+    reader = batch(office, POSITIONS, startingPosition=before)
+    assert [list(row) for row in rows_of(reader)] == [["position", "sequence_number"]] * 2
+    assert [query["payloads"] for path, query in asked if path == "inbound"] == ["false"]
+    some = spark.read.schema("action string, position long").format("ebxml")
+    found = some.options(**office.options, startingPosition=str(before)).load()
+    assert found.columns == ["action", "position"]
+    assert found.count() == 2
+    with pytest.raises(PySparkException, match="Column colour string is none of the feed"):
+        spark.read.schema("colour string").format("ebxml").options(**office.options).load().count()
+
+
+def test_filters_are_given_to_the_msh(
+    office: Office, asked: list[tuple[str, dict[str, Any]]]
+) -> None:
+    one, other = office.pair(), office.pair()
+    before = end_of_feed(office)
+    receive(one, 1, 3)
+    receive(other, 1, 3)
+    assert numbers(batch(office, startingPosition=before, partner=one.partner.name)) == [1, 2, 3]
+    reader = batch(office, POSITIONS, startingPosition=before)
+    positions = [row["position"] for row in rows_of(reader)]
+    filters = [
+        EqualTo(("tpa_id",), other.agreement.tpa_id),
+        EqualTo(("state",), "no state of a message"),
+        GreaterThan(("position",), positions[3]),
+        LessThanOrEqual(("position",), positions[4]),
+        GreaterThan(("received_at",), datetime.now(UTC) - YEARS_AGO),
+    ]
+    reader = batch(office, POSITIONS, startingPosition=before)
+    assert reader.pushFilters(filters) == filters  # Spark applies them too
+    assert [row["position"] for row in rows_of(reader)] == positions[4:5]
+    path, query = asked[-1]
+    assert (path, query["tpa_id"]) == ("inbound", other.agreement.tpa_id)
+    assert "state" not in query
+    nothing = batch(office, POSITIONS)
+    nothing.pushFilters([GreaterThan(("position",), 2**63 - 1)])
+    assert numbers(nothing) == []
+
+
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_filter_of_a_query(spark: SparkSession, office: Office, pushed: str) -> None:
+    """The same rows, whether or not Spark hands filters over."""
+    pair = office.pair()
+    receive(pair, 1, 3)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushed)
+    try:
+        mine = read(spark, office).where(col("partner") == pair.partner.name)
+        assert mine.where("sequence_number > 1").count() == 2
+        assert mine.where("partner = 'nobody' OR action = 'x'").count() == 0
+        assert read(spark, office).where("state = 'nonsense' AND position > 5").count() == 0
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_starting_timestamp(office: Office) -> None:
+    pair = office.pair()
+    receive(pair, 1, 2)
+    end_of_feed(office)
+    between = datetime.now(UTC)
+    receive(pair, 3, 4)
+    given = {"startingTimestamp": between.isoformat(), "partner": pair.partner.name}
+    assert numbers(batch(office, **given)) == [3, 4]
+    reader = stream(office, **given)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(10))
+    assert numbers(reader, reader.partitions(start, end)) == [3, 4]
+
+
+# --- what is not there any more -------------------------------------------------------------------
+def test_messages_that_retention_has_removed(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = office.pair()
+    receive(pair, 1, 4)
+    positions = [row["position"] for row in rows_of(batch(office, partner=pair.partner.name))]
+    start = {"position": positions[0]}
+    reader = stream(office)
+    planned = reader.partitions(start, {"position": positions[3]})
+    whole = batch(office)
+    planned_whole = whole.partitions()
+    retention_removes(pair, 2, 3)
+    with pytest.raises(DataLost, match=f"up to position {positions[2]}.*failOnDataLoss=false"):
+        reader.latestOffset(start, ReadMaxRows(10))
+    for reading, stretches in ((reader, planned), (whole, planned_whole)):
+        with pytest.raises(DataLost, match="were removed by retention"):
+            numbers(reading, stretches)
+    with pytest.raises(DataLost, match="were removed by retention"):
+        batch(office, startingPosition=positions[0]).partitions()
+    with pytest.raises(DataLost, match="retention has removed messages of later"):
+        batch(office, startingTimestamp="2020-01-01T00:00:00Z").partitions()
+    left = batch(office, partner=pair.partner.name)
+    assert numbers(left) == [1, 4], "from the beginning: what there is"
+    caplog.clear()
+    going_on = stream(office, failOnDataLoss="false")
+    end = going_on.latestOffset(start, ReadMaxRows(10))
+    assert numbers(going_on, going_on.partitions(start, end)) == [4]
+    assert f"behind position {positions[0]}, up to position {positions[2]}" in caplog.text
+
+
+def test_feed_that_was_restored(office: Office) -> None:
+    """A position that the feed has not given, ahead of it or within."""
+    pair = office.pair()
+    receive(pair, 1, 1)
+    last = end_of_feed(office)
+    for position in (last + 3_600_000_000, last - 1):
+        with pytest.raises(DataLost, match="the database was restored"):
+            stream(office).latestOffset({"position": position}, ReadMaxRows(10))
+        with pytest.raises(DataLost, match="the database was restored"):
+            batch(office, startingPosition=position).partitions()
+
+
+# --- statuses -------------------------------------------------------------------------------------
 def test_outbound_statuses(spark: SparkSession, office: Office) -> None:
     answering, silent = office.pair(), office.silent_pair()
     load(orders(spark, [answering, silent], 10), office)
@@ -90,16 +309,46 @@ def test_refusal_is_reported(spark: SparkSession, office: Office, tmp_path: Path
     wrong.write_text("no-such-token")
     with pytest.raises(PySparkException, match="answered 401: Unknown token"):
         read(spark, office, tokenFile=wrong).collect()
-    with pytest.raises(PySparkException, match="The schema of format ebxml is given"):
-        spark.read.schema("id long").format("ebxml").options(**office.options).load().collect()
+
+
+# --- stream ---------------------------------------------------------------------------------------
+def test_end_of_available_now_is_fixed_at_its_start(office: Office) -> None:
+    """In steps of the limit; what comes later is left for the next query."""
+    pair = office.pair()
+    start = {"position": end_of_feed(office)}
+    receive(pair, 1, 7)
+    reader = stream(office)
+    reader.prepareForTriggerAvailableNow()
+    found = []
+    for later in range(8, 20):
+        receive(pair, later, later)
+        end = reader.latestOffset(start, ReadMaxRows(3))
+        if end == start:
+            break
+        found.append(numbers(reader, reader.partitions(start, end)))
+        start = end
+    assert found == [[1, 2, 3], [4, 5, 6], [7]]
+    assert reader.reportLatestOffset()["position"] > start["position"]
+
+
+def test_start_of_a_stream(office: Office) -> None:
+    pair = office.pair()
+    receive(pair, 1, 2)
+    assert stream(office).initialOffset() == {"position": 0}
+    latest = stream(office, startingPosition="latest")
+    start = latest.initialOffset()
+    receive(pair, 3, 3)
+    end = latest.latestOffset(start, ReadAllAvailable())
+    assert numbers(latest, latest.partitions(start, end)) == [3]
+    assert latest.latestOffset(end, ReadMaxRows(5)) == end
 
 
 def test_stream_of_the_feed(spark: SparkSession, office: Office, tmp_path: Path) -> None:
-    """Every message once, through a restart from the checkpoint."""
-    before = last_position(spark, office)
+    """Every message once, in micro-batches of the limit, through a restart from the checkpoint."""
+    before = end_of_feed(office)
     pair = office.pair()
     receive(pair, 1, 5)
-    for last in (5, 8):
+    for last, sizes in ((5, [2, 2, 1]), (8, [2, 1])):
         receive(pair, 6, last)
         options = {"startingPosition": str(before), "maxMessagesPerTrigger": "2"}
         feed = spark.readStream.format("ebxml").options(**office.options, **options).load()
@@ -112,5 +361,8 @@ def test_stream_of_the_feed(spark: SparkSession, office: Office, tmp_path: Path)
             .start()
         )
         query.awaitTermination()
+        progress = [p for p in query.recentProgress if p["numInputRows"]]
+        assert [p["numInputRows"] for p in progress] == sizes
+        assert '"position"' in str(progress[-1]["sources"][0]["latestOffset"]).replace("'", '"')
         rows = spark.read.parquet(str(tmp_path / "out")).orderBy("position").collect()
         assert [row["sequence_number"] for row in rows] == list(range(1, last + 1))

@@ -144,7 +144,7 @@ INSTALLED_APPS = [
     "msh.management.inspection",  # commands that only look
     "msh.standalone",  # commands that set up and run an MSH
     "partners",
-    "unfold",  # before django.contrib.admin, whose templates it replaces
+    "msh.console_site.Unfold",  # before django.contrib.admin, whose templates it replaces
     "unfold.contrib.filters",
     "django.contrib.admin.apps.SimpleAdminConfig",  # msh.urls finds the pages: commands need none
     "django.contrib.auth",

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.admin.framework.bulk import BulkPage
-from msh.admin.framework.filters import DateTimeFilter, WordsFilter
+from msh.admin.framework.filters import DateTimeFilter, PartnerFilter, WordsFilter
 from msh.admin.framework.found_by import found_messages
 from msh.admin.framework.key_column import KeyColumn
 from msh.admin.framework.pages import LargeTableAdmin, Table
@@ -123,7 +123,7 @@ class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
         DecisionFilter,
         ("state", WordsFilter),
         ("consumer", RelatedDropdownFilter),
-        ("message__link__partner", RelatedDropdownFilter),
+        ("message__link__partner", PartnerFilter),
         ReceivedSinceFilter,
     )
     list_filter_submit = True

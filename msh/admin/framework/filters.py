@@ -10,7 +10,12 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, TextFilter
+from unfold.contrib.filters.admin import (
+    AutocompleteSelectFilter,
+    ChoicesDropdownFilter,
+    DropdownFilter,
+    TextFilter,
+)
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from .time_zone import aware
@@ -79,6 +84,23 @@ class DateTimeFilter(TextFilter):
         zone = timezone.get_current_timezone_name()
         label = f"{self.title} ({zone})"
         yield {"form": self.form_class(name=name, label=label, data={name: self.value()})}
+
+
+class PartnerFilter(AutocompleteSelectFilter):
+    """Found by a part of its name: a list of all partners would be most of the page."""
+
+    def value(self) -> str:
+        key = super().value() or ""
+        return key if key.isdecimal() else ""
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        key = self.value()
+        if not key and (entered := super().value()):
+            return no_rows(request, queryset, f"{entered} is not the id of a partner.")
+        return self.of_partner(queryset, int(key)) if key else queryset
+
+    def of_partner(self, queryset: Any, key: int) -> Any:
+        return queryset.filter(**{self.field_path: key})
 
 
 class WordsFilter(ChoicesDropdownFilter):

@@ -8,11 +8,11 @@ from django.db.models import Case, F, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import DropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.filters import WordsFilter
+from msh.admin.framework.filters import PartnerFilter, WordsFilter
 from msh.admin.framework.found_by import found_message_ids
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
@@ -73,7 +73,7 @@ class IncidentList(ReadOnlyAdmin[Incident]):
     list_filter = (
         OpenFilter,
         ("kind", KindFilter),
-        ("partner", RelatedDropdownFilter),
+        ("partner", PartnerFilter),
         ("direction", WordsFilter),
     )
     search_fields = ("message_id", "partner__name", "partner__display_name", "detail")

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
-from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
+from msh.admin.framework.filters import PartnerFilter
 from msh.admin.framework.headline import ALARM, Headline
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
@@ -43,7 +43,7 @@ class ConversationAdmin(LargeTableAdmin[AnyConversation]):
 
     search_fields = ("conversation_id",)
     search_help_text = "Complete ConversationId, waiting or not"
-    list_filter = (("link__partner", RelatedDropdownFilter),)
+    list_filter = (("link__partner", PartnerFilter),)
     without_fields = True
     change_form_outer_before_template = headline.TEMPLATE
     change_form_outer_after_template = None

@@ -13,12 +13,11 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import ActionDialog, ReasonForm
-from msh.admin.framework.filters import WordsFilter
+from msh.admin.framework.filters import PartnerFilter, WordsFilter
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.flows.errors import NotPossible
 from msh.flows.operations import actions, link_actions
@@ -84,7 +83,7 @@ MOST_AT_ONCE = 1000
 @admin.register(MaintenanceWindow)
 class MaintenanceWindowAdmin(ReadOnlyAdmin[MaintenanceWindow]):
     list_display = ("name", "status", "begins", "ends", "why", "planned_by", "became")
-    list_filter = (("state", WordsFilter), ("partner", RelatedDropdownFilter))
+    list_filter = (("state", WordsFilter), ("partner", PartnerFilter))
     list_select_related = ("partner__outbound_link",)
     sortable_by = ()
     list_before_template = "admin/msh/links/maintenance_plan_link.html"

@@ -9,14 +9,13 @@ from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import (
     DropdownFilter,
-    RelatedDropdownFilter,
     TextFilter,
 )
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.event_text import event_text, state_text
-from msh.admin.framework.filters import WordsFilter
+from msh.admin.framework.filters import PartnerFilter, WordsFilter
 from msh.admin.framework.pages import LargeTableAdmin, Table
 from msh.admin.framework.runbooks import runbook_url
 from msh.flows.operations.inspection.causes import REFUSALS
@@ -116,7 +115,7 @@ class HistoryAdmin(LargeTableAdmin[History]):
     list_filter = (
         ByFilter,
         ActorFilter,
-        ("partner", RelatedDropdownFilter),
+        ("partner", PartnerFilter),
         ("direction", WordsFilter),
         ("subject", WordsFilter),
         RefusalFilter,

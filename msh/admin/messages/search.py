@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import AutocompleteSelectFilter, TextFilter
+from unfold.contrib.filters.admin import TextFilter
 
-from msh.admin.framework.filters import DateTimeFilter, WordsFilter, no_rows
+from msh.admin.framework.filters import DateTimeFilter, PartnerFilter, WordsFilter, no_rows
 from msh.models import SHOWN_STATES, InboundMessage, InboundState, OutboundMessage
 from msh.models.inbound import InboundMessageQuerySet
 from msh.models.outbound import OutboundMessageQuerySet
@@ -29,16 +29,9 @@ class StateFilter(WordsFilter):
         return queryset.in_state(state) if state else queryset
 
 
-class PartnerFilter(AutocompleteSelectFilter):
-    def value(self) -> str:
-        key = super().value() or ""
-        return key if key.isdecimal() else ""
-
-    def queryset(self, request: HttpRequest, queryset: Messages) -> Messages:
-        key = self.value()
-        if not key and (entered := super().value()):
-            return no_rows(request, queryset, f"{entered} is not the id of a partner.")
-        return queryset.of_partner(int(key)) if key else queryset
+class LinkPartnerFilter(PartnerFilter):
+    def of_partner(self, queryset: Messages, key: int) -> Messages:
+        return queryset.of_partner(key)
 
 
 class TpaFilter(TextFilter):
@@ -81,7 +74,7 @@ class UntilFilter(DateTimeFilter):
 
 SEARCH_FILTERS = (
     ("state", StateFilter),
-    ("link__partner", PartnerFilter),
+    ("link__partner", LinkPartnerFilter),
     TpaFilter,
     NumberFilter,
     SinceFilter,

@@ -9,13 +9,12 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import (
     DropdownFilter,
-    RelatedDropdownFilter,
 )
 from unfold.decorators import display
 
 from msh.admin.framework import headline, markup
 from msh.admin.framework.actions import ActionDialog
-from msh.admin.framework.filters import WordsFilter
+from msh.admin.framework.filters import PartnerFilter, WordsFilter
 from msh.admin.framework.headline import Headline
 from msh.admin.framework.pages import LargeTableAdmin
 from msh.flows.operations import actions
@@ -81,7 +80,7 @@ class SignalAdmin(LargeTableAdmin[Signal]):
     list_filter = (
         PendingFilter,
         ("kind", WordsFilter),
-        ("link__partner", RelatedDropdownFilter),
+        ("link__partner", PartnerFilter),
         ("code", WordsFilter),
     )
     search_fields = ("ref_to_message_id",)

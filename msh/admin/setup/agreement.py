@@ -8,11 +8,11 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import RelatedDropdownFilter
 from unfold.decorators import display
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditHistory
+from msh.admin.framework.filters import PartnerFilter
 from msh.admin.framework.pages import ReadOnlyAdmin
 from msh.admin.framework.time_format import format_seconds
 from partners.models import Agreement
@@ -35,7 +35,7 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
         "horizon",
     )
     sortable_by = ("tpa_id",)
-    list_filter = (("partner", RelatedDropdownFilter), "dialect")
+    list_filter = (("partner", PartnerFilter), "dialect")
     search_fields = (
         *("tpa_id", "our_party", "their_party"),
         *("partner__name", "partner__display_name"),

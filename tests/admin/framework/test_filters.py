@@ -11,8 +11,9 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from msh.admin.framework.filters import WordsFilter, moment
+from msh.admin.framework.filters import PartnerFilter, WordsFilter, moment
 from msh.models import OutboundLink
+from partners.models import Partner
 from tests.admin.conftest import suspended_world, url
 
 pytestmark = pytest.mark.django_db
@@ -110,3 +111,19 @@ def test_the_list_of_links_with_a_blank_state_has_all_links(administrator: Clien
     assert [link.pk for link in listed.context["cl"].result_list] == list(
         OutboundLink.objects.values_list("pk", flat=True)
     )
+
+
+def test_no_list_has_all_partners_among_its_choices(filtered: list[type[Model]]) -> None:
+    """They are found by a part of their name: 1,000 of them would be most of each page."""
+    for number in range(60):
+        Partner.objects.create(name=f"partner-{number}", uri=f"urn:partner-{number}")
+    user = User.objects.create_superuser("root")
+    by_partner = []
+    for model in filtered:
+        shown = _list(model, user, {})
+        for spec in shown.filter_specs:
+            form: Any = next(iter(spec.choices(shown))).get("form")
+            assert str(form).count("<option") < 60, (model, spec)
+            if isinstance(spec, PartnerFilter):
+                by_partner.append(model.__name__)
+    assert {"Incident", "History", "Delivery", "Signal", "Agreement"} <= set(by_partner)

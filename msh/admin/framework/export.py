@@ -109,6 +109,8 @@ def blocks(found: QuerySet[Any], columns: Mapping[str, str]) -> Iterator[list[Ma
 
 
 def _cell(value: object) -> object:
+    if isinstance(value, str | int):  # most are
+        return safe_cell(value)
     if isinstance(value, dict | list):
         value = json.dumps(value, cls=DjangoJSONEncoder, ensure_ascii=False)
     return value.isoformat() if hasattr(value, "isoformat") else safe_cell(value)

@@ -38,7 +38,7 @@ def overview(
     downs: dict[int, list[Down]] = {}
     for down in read.downs(span.begin, span.end, partner_ids):
         downs.setdefault(down.partner_id, []).append(down)
-    partners = Partner.objects.in_bulk(list({key for key, _ in counts} | downs.keys()))
+    partners = _named(list({key for key, _ in counts} | downs.keys()))
     counts = {key: of for key, of in counts.items() if key[0] in partners}
     volumes = dict.fromkeys(partners, 0)
     for (key, _), of in counts.items():
@@ -51,6 +51,10 @@ def overview(
         one = OfAgreement(names[found[1]], Figures(of, times.get(found, {})))
         agreements[found[0]].append(one)
     return [_of_partner(partners[key], agreements[key], downs.get(key, ()), span) for key in order]
+
+
+def _named(keys: Sequence[int]) -> dict[int, Partner]:
+    return Partner.objects.only("name", "display_name").in_bulk(keys)
 
 
 def _names(agreement_ids: Iterable[int | None]) -> dict[int | None, str]:

@@ -1,5 +1,6 @@
 """What the statistics say of a time: for partners and agreements, and as a series."""
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -33,13 +34,14 @@ class Counts:
         return self.acknowledged + self.sent + self.received
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, n) + getattr(other, n) for n in COUNTED))
+        return Counts(*map(operator.add, _values(self), _values(other)))
 
     def __sub__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, n) - getattr(other, n) for n in COUNTED))
+        return Counts(*map(operator.sub, _values(self), _values(other)))
 
 
 COUNTED = tuple(one.name for one in fields(Counts))
+_values = operator.attrgetter(*COUNTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Figures:
 
 
 def total(figures: Iterable[Figures]) -> Figures:
-    return sum(figures, Figures())
+    found = list(figures)
+    return found[0] if len(found) == 1 else sum(found, Figures())
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +311,7 @@ def _parameters(span: Span, partner_ids: Sequence[int] | None) -> dict[str, obje
 
 
 def _counts(row: Counts) -> Counts:
-    return Counts(*(getattr(row, name) for name in COUNTED))
+    return Counts(*_values(row))
 
 
 def _array(keys: Sequence[int] | None) -> list[int] | None:

@@ -29,6 +29,7 @@ HEALTH_LIMIT = 200
 """Partners shown at most, those with problems first."""
 parts: ExtensionPoint[Callable[[HttpRequest, datetime], Mapping[str, object]]] = ExtensionPoint()
 """What features add to the context, which is read from one snapshot."""
+_NAMED = ("state", "partner__name", "partner__display_name")
 PERMISSIONS = ("msh.view_outboundlink", "msh.view_outboundmessage", "msh.view_incident")
 
 
@@ -88,8 +89,8 @@ def _tokens(request: HttpRequest) -> Sequence[tuple[str, str, str]]:
 
 def _partner_health() -> Sequence[Health]:
     troubles = Incident.objects.filter(partner=OuterRef("partner"), resolved_at=None)
-    links = OutboundLink.objects.select_related("partner").annotate(trouble=Exists(troubles))
-    found: Any = links.annotate(problem=_PROBLEM)
+    links = OutboundLink.objects.select_related("partner").only(*_NAMED)
+    found: Any = links.annotate(trouble=Exists(troubles), problem=_PROBLEM)
     worst = found.order_by("problem", "-retries_spent", "partner__name")
     return [_health(link) for link in worst[:HEALTH_LIMIT]]
 

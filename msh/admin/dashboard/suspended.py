@@ -8,7 +8,19 @@ from itertools import groupby
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Case, Count, F, Min, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    Min,
+    OuterRef,
+    Prefetch,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+    prefetch_related_objects,
+)
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
@@ -62,6 +74,8 @@ ANSWER_LIMIT = 80  # characters
 BY_OPERATOR = Case(When(suspended_for=OPERATOR, then=1), default=0)
 """Links suspended by an operator come after the others."""
 _TO_RESUME = (*START_PERMISSIONS, *ROW_PERMISSIONS[BulkAction.RESUME])
+_IN_FLIGHT = Prefetch("in_flight", OutboundMessage.objects.defer("head"))
+"""Of links that are shown: most are only counted."""
 _NEVER = Value(datetime(1970, 1, 1, tzinfo=UTC))
 
 
@@ -165,24 +179,46 @@ def suspended(request: HttpRequest) -> Suspended:
             single += links
     single.sort(key=lambda link: (link.suspended_for == OPERATOR, -_weight(link, queued, now)))
     groups.sort(key=lambda group: (group.cause == CAUSES[OPERATOR], -group.count))
-    lines = [_line(request, link, queued) for link in single[:FIRST_LINES]]
+    first = single[:FIRST_LINES]
+    prefetch_related_objects(first, _IN_FLIGHT, "partner__agreements")
+    before = _before(first) if first else {}
+    lines = [_line(request, link, queued, before[link.pk]) for link in first]
     return Suspended(groups, lines, len(single) - len(lines))
 
 
 def _links() -> QuerySet[OutboundLink]:
+    links = OutboundLink.objects.suspended().select_related("partner")
+    dated = with_window(with_cancelling(with_last_answer(links)))
+    first = _suspensions().annotate(at=Min("opened_at")).values("at")
+    counted = dated.alias(counted_from=Coalesce(_last_ack(), _NEVER))
+    return counted.annotate(first_suspended=Subquery(first)).order_by(
+        BY_OPERATOR, "suspended_since"
+    )
+
+
+def _last_ack() -> Subquery:
     acknowledged = OutboundMessage.objects.filter(
         link=OuterRef("pk"), sequence_number__isnull=False, state=OutboundState.ACKNOWLEDGED
     ).order_by("-epoch", "-sequence_number")
-    links = OutboundLink.objects.suspended().select_related("partner", "in_flight")
-    links = links.defer("in_flight__head").prefetch_related("partner__agreements")
-    dated = with_window(with_cancelling(with_last_answer(links))).annotate(
-        last_ack=Subquery(acknowledged.values("completed_at")[:1])
+    return Subquery(acknowledged.values("completed_at")[:1])
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a link did before it was suspended. `suspensions`: how many since `last_ack`."""
+
+    last_ack: datetime | None
+    suspensions: int
+
+
+def _before(links: Sequence[OutboundLink]) -> Mapping[int, Before]:
+    """By link. Asked only of those that have a line: for each it is two searches."""
+    count = _suspensions().annotate(count=Count("pk")).values("count")
+    found = OutboundLink.objects.filter(pk__in=[link.pk for link in links]).annotate(
+        last_ack=_last_ack(), counted_from=Coalesce(F("last_ack"), _NEVER)
     )
-    counted = dated.annotate(counted_from=Coalesce(F("last_ack"), _NEVER))
-    return counted.annotate(
-        first_suspended=Subquery(_suspensions().annotate(at=Min("opened_at")).values("at")),
-        suspensions=Subquery(_suspensions().annotate(count=Count("pk")).values("count")),
-    ).order_by(BY_OPERATOR, "suspended_since")
+    rows = found.values_list("pk", "last_ack", Subquery(count))
+    return {pk: Before(last_ack, suspensions or 0) for pk, last_ack, suspensions in rows}
 
 
 def _suspensions() -> QuerySet[Incident, Any]:
@@ -239,7 +275,7 @@ def _answer(link: OutboundLink) -> str:
     return line if len(line) <= ANSWER_LIMIT else f"{line[:ANSWER_LIMIT]}…"
 
 
-def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
+def _line(request: HttpRequest, link: Any, queued: Mapping[int, int], before: Before) -> Line:
     page: Any = admin.site.get_model_admin(OutboundLink)
     out_of_sync = helps_first(link, Help.RESYNCHRONISE)
     helps = RESYNCHRONISE if out_of_sync else RESUME
@@ -254,8 +290,8 @@ def _line(request: HttpRequest, link: Any, queued: Mapping[int, int]) -> Line:
         _cause(link),
         _answer(link),
         _since(link),
-        markup.ago(link.last_ack) if link.last_ack else "",
-        max((link.suspensions or 0) - 1, 0),
+        markup.ago(before.last_ack) if before.last_ack else "",
+        max(before.suspensions - 1, 0),
         link.in_flight,
         queued.get(link.pk, 0),
         advice,

@@ -19,7 +19,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget
 
@@ -207,7 +207,7 @@ class ActionsAdmin(ModelAdmin, Generic[Row]):
         return [
             Offer(
                 action,
-                reverse(f"admin:{self._url_name(action)}", args=[row.pk]),
+                markup.url_of_key(f"admin:{self._url_name(action)}", row.pk),
                 action.is_recommended(row),
             )
             for action in (self.operator_actions if actions is None else actions)

@@ -244,8 +244,7 @@ def _situation(link: Any) -> dict[str, object]:
         detail = ""  # already shown as Last error
     return {
         "link": link,
-        "state": state_of(link),
-        "variant": variant_of(link),
+        "badge": markup.badge(state_of(link), variant_of(link)),
         "cause": cause_of_link(link),
         "detail": markup.local_times(detail) if detail else "",
         "since": markup.time_of(link.suspended_since),

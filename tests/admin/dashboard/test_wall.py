@@ -109,7 +109,7 @@ def test_who_may_not_see_the_dashboard_sees_no_wall() -> None:
     assert Client().get(WALL).status_code == 302
 
 
-def test_a_wall_takes_as_many_statements_for_3_as_for_1(viewer: Client) -> None:
+def test_a_wall_takes_no_more_statements_for_3_than_for_1(viewer: Client) -> None:
     def statements() -> int:
         with CaptureQueriesContext(connection) as captured:
             assert viewer.get(WALL).status_code == 200
@@ -128,7 +128,7 @@ def test_a_wall_takes_as_many_statements_for_3_as_for_1(viewer: Client) -> None:
     of_1 = statements()
     trouble()
     trouble()
-    assert statements() == of_1
+    assert statements() <= of_1
 
 
 # --- The dashboard -------------------------------------------------------------------------------

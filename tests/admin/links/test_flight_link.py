@@ -84,7 +84,8 @@ def test_state_says_what_is_waited_for(supervisor: Client) -> None:
     sky = make_sky()
 
     def state() -> str:
-        return str(supervisor.get(url(OutboundLink, "change", sky.link.pk)).context["state"])
+        page = supervisor.get(url(OutboundLink, "change", sky.link.pk))
+        return strip_tags(page.context["badge"]).strip()
 
     message = sky.submit()
     sky.submit()

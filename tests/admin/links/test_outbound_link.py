@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from msh.admin.framework.markup import page_url
 from msh.admin.links.counters import forecast
@@ -151,7 +152,8 @@ def test_links_are_filtered_by_state(viewer: Client) -> None:
 def badge_of(client: Client, world: World) -> str:
     link = OutboundLink.objects.get(partner=world.there)
     response = client.get(reverse("admin:msh_outboundlink_change", args=[link.pk]))
-    words = str(response.context["state"]).partition(" at ")[0].partition(" until ")[0]
+    words = strip_tags(response.context["badge"]).strip().partition(" at ")[0]
+    words = words.partition(" until ")[0]
     return f"{words}, {variant_of(link)}"
 
 

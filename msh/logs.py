@@ -8,7 +8,11 @@ structlog is loaded with the first line, because it takes a tenth of a second: m
 """
 
 import logging
+from contextvars import ContextVar
 from typing import Any
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""The id of the request to the API that is being answered. Each line logged meanwhile has it."""
 
 
 def logging_config(*, level: str, attempts: bool) -> dict[str, Any]:
@@ -34,4 +38,6 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         from msh.log_lines import formatter  # noqa: PLC0415  structlog: see above
 
+        if number := request_id.get():
+            record.request_id = number
         return formatter().format(record)

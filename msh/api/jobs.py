@@ -43,7 +43,7 @@ from .framework.query import (
     validated_body,
     validated_query,
 )
-from .framework.view import ApiView, actor
+from .framework.view import ApiView, actor, created
 from .lists import list_view, where
 from .row_actions import REFUSALS, Reason, field_of
 
@@ -165,7 +165,7 @@ class _ChosenRows(ApiView):
             **self.limits(form),
         )
         job.refresh_from_db()
-        return Response(JobDocument(job).data, 201)
+        return created(JobDocument(job).data, "jobs", job.pk)
 
 
 ChosenT = TypeVar("ChosenT", bound=_ChosenRows)

@@ -29,7 +29,7 @@ from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
 from .framework.parsers import JsonParser, whole
 from .framework.problems import Refused, Unreadable
 from .framework.query import Form, PageQuery, moment, page, text, validated_query
-from .framework.view import ApiView, attachment
+from .framework.view import ApiView, attachment, created
 from .submission import Agreements, Submission, Values, of_form, prepared, require_room
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
@@ -172,7 +172,10 @@ class MessagesView(ApiView):
         agreements = Agreements()
         agreements.look_up([values.get("tpa_id")])
         stored, is_new = keep(prepared(values, agreements))
-        return Response(_document(stored), status=201 if is_new else 200)
+        document = _document(stored)
+        if not is_new:
+            return Response(document)
+        return created(document, "messages", stored.message_id, partner=document["partner"])
 
 
 class MessageView(ApiView):

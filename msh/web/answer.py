@@ -9,6 +9,7 @@ from typing import IO
 
 from multidict import CIMultiDict
 
+from msh.api.framework import request_ids
 from msh.api.framework.problems import problem_document
 
 from .senders import is_api, is_partner
@@ -89,13 +90,18 @@ def live() -> Answer:
     return Answer.of_text(200, LIVE, "application/json")
 
 
-def refusal(path: str, status: int, reason: str, *, wait: int | None = None) -> Answer:
-    """A refusal as who asks there expects it: a partner has no body, the API a document."""
+def refusal(
+    path: str, status: int, reason: str, *, wait: int | None = None, request_id: str = ""
+) -> Answer:
+    """A refusal as who asks there expects it: a partner has no body, the API a document.
+    `request_id`: what the request shows as its own."""
     if is_partner(path):
         answer = Answer.of_text(status, "", "")
     elif is_api(path):
-        text = json.dumps(problem_document(status, reason))
+        number = request_ids.id_for(request_id)
+        text = json.dumps(problem_document(status, reason) | {"request_id": number})
         answer = Answer.of_text(status, text, "application/problem+json")
+        answer.headers.append((request_ids.HEADER, number))
     else:
         answer = Answer.of_text(status, f"{reason}\n", "text/plain; charset=utf-8")
     if not is_api(path):

@@ -38,10 +38,11 @@ def call(
     try:
         return _call(application, request, room, begin)
     except NoRoomError:
-        return refusal(request.path, 503, "no memory left for the response", wait=RETRY_AFTER)
+        reason = "no memory left for the response"
+        return refusal(request.path, 503, reason, wait=RETRY_AFTER, request_id=request.shown_id)
     except Exception:  # no request ends the thread that serves it
         logger.exception("500 to %s", request.path)
-        return refusal(request.path, 500, "internal server error")
+        return refusal(request.path, 500, "internal server error", request_id=request.shown_id)
 
 
 def _call(

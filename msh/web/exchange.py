@@ -69,7 +69,8 @@ class Exchange:
         return await self._respond(request, await self._answer(request))
 
     def _refuse(self, path: str, refused: Refused, *, lingers: bool) -> web.Response:
-        answer = refusal(path, refused.status, str(refused), wait=refused.wait)
+        shown = self._http.headers.get("X-Request-Id", "")
+        answer = refusal(path, refused.status, str(refused), wait=refused.wait, request_id=shown)
         return small(self._connection, answer, is_last=True, lingers=lingers)
 
     def _note(self, request: Request, refused: Refused) -> None:
@@ -188,7 +189,7 @@ class Exchange:
         work = partial(self._call, request, lambda answer: soon(_set_answer, future, answer))
         if not self._server.pool.submit(sender, work, partial(_set_answer, future)):
             request.close()
-            return refusal(request.path, 503, BUSY, wait=RETRY_AFTER)
+            return refusal(request.path, 503, BUSY, wait=RETRY_AFTER, request_id=request.shown_id)
         answer = await future
         if answer is None:
             raise ConnectionResetError

@@ -94,6 +94,11 @@ class Request:
         return str(self.environ["REQUEST_METHOD"])
 
     @property
+    def shown_id(self) -> str:
+        """What the client names the request, or empty."""
+        return str(self.environ.get("HTTP_X_REQUEST_ID", ""))
+
+    @property
     def is_too_large(self) -> bool:
         return self.limit is not None and self.body is not None and self.body.size > self.limit
 

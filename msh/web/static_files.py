@@ -12,7 +12,17 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
-_COMPRESSED = ("text/", "application/javascript", "image/svg+xml")
+_PAGES = ("text/", "application/javascript", "image/svg+xml")
+_COMPRESSED = {
+    "/admin/": _PAGES,
+    "/static/": _PAGES,
+    # Not the bytes of a payload: they are as the partner sent them, and often packed already.
+    "/api/": (
+        *("application/json", "application/problem+json", "application/x-ndjson"),
+        "application/vnd.oai.openapi",
+    ),
+}
+"""Types of content by the beginning of the path."""
 
 
 class VersionedStorage(StaticFilesStorage):
@@ -31,15 +41,15 @@ def _digest(name: str) -> str:
 
 
 class Compression(GZipMiddleware):
-    """Compress the answers of the console and its files only: other applications decide for
-    themselves. Django adds a random length, against BREACH."""
+    """Compress the answers of console and API: other applications decide for themselves. Django
+    adds a random length, against BREACH, which the API does not need: a browser sends no token by
+    itself."""
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        wanted = request.path.startswith(("/admin/", "/static/"))
-        kind = response.headers.get("Content-Type", "")
-        if not (wanted and kind.startswith(_COMPRESSED)):
+        kinds = next((_COMPRESSED[at] for at in _COMPRESSED if request.path.startswith(at)), ())
+        if not response.headers.get("Content-Type", "").startswith(kinds):
             return response
         response = super().process_response(request, response)
         if isinstance(response, StreamingHttpResponse) and response.has_header("Content-Encoding"):

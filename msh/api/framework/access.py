@@ -1,5 +1,6 @@
 """Access: a token, its scopes, and the permissions of its user."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -143,7 +144,11 @@ def _needs(request: Request, permissions: Iterable[str]) -> str:
 
 
 class TokenThrottle(SimpleRateThrottle):
-    """MSH_API_RATE requests of one token, in each web process."""
+    """MSH_API_RATE requests of one token, in each web process: `num_requests` in `duration`
+    seconds, or None in None."""
+
+    num_requests: int | None
+    duration: int | None
 
     def get_rate(self) -> str | None:
         return settings.MSH_API_RATE or None
@@ -152,3 +157,14 @@ class TokenThrottle(SimpleRateThrottle):
         if not isinstance(request.auth, ApiToken):
             return None
         return f"msh-api-{request.auth.pk}"
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        """Also tell how much is left, as draft-ietf-httpapi-ratelimit-headers-10 has it."""
+        allowed = super().allow_request(request, view)
+        if self.num_requests and self.duration and self.key is not None:
+            left = max(0, self.num_requests - len(self.history))
+            oldest = self.history[-1] if self.history else self.now
+            reset = max(0, math.ceil(oldest + self.duration - self.now))
+            view.headers["RateLimit-Policy"] = f'"token";q={self.num_requests};w={self.duration}'
+            view.headers["RateLimit"] = f'"token";r={left};t={reset}'
+        return allowed

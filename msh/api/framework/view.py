@@ -1,7 +1,9 @@
 """The base class of all views of the API."""
 
 from collections.abc import Callable, Iterable, Sequence
-from urllib.parse import quote
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.http import HttpResponse
 from rest_framework.negotiation import DefaultContentNegotiation
@@ -16,9 +18,10 @@ from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle
-from .problems import LengthRequired, TooLarge, UnsupportedEncoding, handler
+from .problems import LengthRequired, TooLarge, Unreadable, UnsupportedEncoding, handler
 
 SMALL = 64 * 1024  # bytes
+ROOT = "/api/v1"
 
 
 class OneAnswer(DefaultContentNegotiation):
@@ -46,6 +49,8 @@ class ApiView(APIView):
     content_negotiation_class = OneAnswer
     renderer_classes = [JSONRenderer]
     scopes: dict[str, Scope] = {}
+    takes_tags = False
+    """It compares If-Match; elsewhere a request with one is refused."""
     encodings: Sequence[str] = ("identity",)
     """The Content-Encodings of bodies that are accepted."""
 
@@ -58,6 +63,8 @@ class ApiView(APIView):
         encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
         if encoding not in self.encodings:
             raise UnsupportedEncoding(encoding, self.encodings)
+        if "HTTP_IF_MATCH" in request.META and request.method != "GET" and not self.takes_tags:
+            raise Unreadable("If-Match", "If-Match: this path compares none; omit it")
         if "HTTP_TRANSFER_ENCODING" in request.META:
             raise LengthRequired
         length = int(request.META.get("CONTENT_LENGTH") or 0)
@@ -74,6 +81,14 @@ def actor(request: Request, reason: str, alone: str = "") -> Actor:
     acting without a second person."""
     approval = Alone(alone) if alone else None
     return Actor(request.user.get_username(), f"{reason} (API token {request.auth})", approval)
+
+
+def created(document: Any, *path: object, **query: str) -> Response:
+    """The answer 201, with the address of what was created as its Location."""
+    address = "/".join([ROOT, *(quote(str(part), safe="") for part in path)])
+    query_string = f"?{urlencode(query)}" if query else ""
+    headers = {"Location": f"{address}{query_string}"}
+    return Response(document, HTTPStatus.CREATED, headers=headers)
 
 
 def attachment(content: bytes, content_type: str, name: str) -> HttpResponse:

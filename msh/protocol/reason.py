@@ -51,6 +51,7 @@ class Refusal(StrEnum):
     INVALID = "invalid"
     CONFLICT = "conflict"
     MESSAGE_ID_REUSED = "message_id_reused"
+    CHANGED = "changed"
     CLOSED = "closed"
     REMOVED = "removed"
     FEED_RESTORED = "feed_restored"
@@ -88,6 +89,7 @@ _REFUSALS = {
     408: Refusal.INCOMPLETE,
     409: Refusal.CONFLICT,
     410: Refusal.REMOVED,
+    412: Refusal.CHANGED,
     **dict.fromkeys((413, 431), Refusal.TOO_LARGE),
     415: Refusal.MEDIA_TYPE,
     422: Refusal.INVALID,

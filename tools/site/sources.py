@@ -14,6 +14,7 @@ SINGLE = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "docker/README.md": "docker.md",
+    "msh/api/problems.md": "problems.md",
 }
 _LINK = re.compile(
     r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"

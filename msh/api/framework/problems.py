@@ -22,13 +22,17 @@ from msh.flows.delivery.feed import FeedRemoved
 from msh.flows.delivery.pull import SettleRefused
 from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import guard
+from msh.flows.operations.unchanged import Changed
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import MessageIdReused, PartnerClosed
+from msh.logs import request_id
 from msh.protocol.reason import Refusal, refusal_of
 
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER = 5  # seconds
+TYPES = "/api/problems"
+"""The page that `type` of a problem document leads to, with an anchor for each code."""
 CLOSED_FOR = 60  # seconds after which an application may ask again whether a partner is open
 
 TITLES = {
@@ -40,6 +44,7 @@ TITLES = {
     409: "Conflict with stored data",
     410: "Removed by retention",
     411: "Length required",
+    412: "Changed since it was read",
     413: "Content too large",
     415: "Unsupported media type",
     422: "Rejected: do not retry without changes",
@@ -54,14 +59,19 @@ class ProblemRenderer(JSONRenderer):
 
 
 class Problem(serializers.Serializer[Any]):
-    """A problem document. `field` names the field that is wrong, where it is one."""
+    """A problem document (RFC 9457). `field` names the field that is wrong, where it is one."""
 
-    type = serializers.CharField(help_text="about:blank: see `status`")
+    type = serializers.CharField(
+        help_text="the address of a page that explains the `code`, relative to this MSH"
+    )
     title = serializers.CharField()
     status = serializers.IntegerField()
     code = serializers.ChoiceField(list(Refusal), help_text="the reason, for programs")
     detail = serializers.CharField(help_text="what is wrong and how to fix it")
     field = serializers.CharField(required=False)
+    request_id = serializers.CharField(
+        required=False, help_text="that of the header X-Request-Id; the log of the MSH has it"
+    )
 
 
 class FeedProblem(Problem):
@@ -125,6 +135,10 @@ class Gone(Refused):
     def __init__(self, detail: str, **facts: object) -> None:
         super().__init__("", detail)
         self.facts = facts
+
+
+class PreconditionFailed(Refused):
+    status_code = status.HTTP_412_PRECONDITION_FAILED
 
 
 class NotNow(exceptions.APIException):
@@ -194,6 +208,7 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
     ),
     ((exceptions.APIException,), lambda error: error),
     ((MessageIdReused,), lambda error: Conflict(error.field, str(error), error.code)),
+    ((Changed,), lambda error: PreconditionFailed("If-Match", str(error))),
     (
         (NotPossible, SettleRefused),
         lambda error: Conflict("", str(error), getattr(error, "code", None)),
@@ -226,14 +241,16 @@ def _as_api_exception(error: Exception) -> exceptions.APIException:
 def problem_document(
     status: int, detail: str, field: str = "", refusal: Refusal | None = None
 ) -> dict[str, object]:
+    code = refusal or refusal_of(status)
     document: dict[str, object] = {
-        "type": "about:blank",
+        "type": f"{TYPES}#{code}",
         "title": TITLES.get(status) or HTTPStatus(status).phrase,
         "status": status,
-        "code": refusal or refusal_of(status),
+        "code": code,
         "detail": detail,
     }
-    return document | ({"field": field} if field else {})
+    more = {"field": field, "request_id": request_id.get()}
+    return document | {name: value for name, value in more.items() if value}
 
 
 def _text(detail: object) -> str:

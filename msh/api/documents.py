@@ -186,6 +186,12 @@ LINK: Mapping[str, Any] = {
 }
 
 
+LINK_SEEN: Mapping[str, Any] = {
+    name: column for name, column in LINK.items() if name not in ("retries_spent", "due", "queued")
+}
+"""What its ETag stands for: what changes with each copy or message does not count."""
+
+
 class IncidentDocument(serializers.ModelSerializer[Incident]):
     partner = serializers.CharField(source="partner.name")
 

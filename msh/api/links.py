@@ -15,6 +15,7 @@ from . import schema
 from .documents import (
     INCIDENT,
     LINK,
+    LINK_SEEN,
     LINK_STATES,
     WINDOW,
     IncidentDocument,
@@ -24,7 +25,7 @@ from .documents import (
 from .framework.access import require_permissions
 from .framework.query import PageQuery, text, validated_query
 from .framework.view import ApiView
-from .lists import list_view, where
+from .lists import list_view, row_view, where
 from .messages import HistoryPage
 
 
@@ -46,6 +47,7 @@ LINKS = list_view(
     rows=OutboundLink.objects,
     columns=LINK,
 )
+LINK_ROW = row_view("get_link", "The lane to one partner.", LinkDocument, LINKS, LINK_SEEN)
 
 
 class LinkHistoryQuery(PageQuery):
@@ -100,3 +102,5 @@ INCIDENTS = list_view(
     rows=Incident.objects,
     columns=INCIDENT,
 )
+WINDOW_ROW = row_view("get_maintenance", "One maintenance window.", WindowDocument, WINDOWS, WINDOW)
+INCIDENT_ROW = row_view("get_incident", "One incident.", IncidentDocument, INCIDENTS, INCIDENT)

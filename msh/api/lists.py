@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from django.http import Http404
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,6 +14,7 @@ from msh.models import Scope
 from . import schema
 from .framework.access import require_permissions
 from .framework.query import Column, Form, PageQuery, page, validated_query
+from .framework.tags import ETAG, tag_of
 from .framework.view import ApiView
 
 Narrow = Callable[[Any, Mapping[str, Any]], Any]
@@ -39,6 +41,44 @@ class ListView(ApiView):
         require_permissions(request, self.permission)
         query = validated_query(request, self.query)
         return Response(page(type(self).narrow(self.rows.all(), query), self.columns, query))
+
+
+class RowView(ApiView):
+    """One row of a list, by its id: `GET PATH/ID`, with an ETag."""
+
+    scopes = {"GET": Scope.OPERATE}
+    listed: ClassVar[type[ListView]]
+    seen: ClassVar[Mapping[str, Column]]
+
+    def get(self, request: Request, id: int) -> Response:  # noqa: A002
+        require_permissions(request, self.listed.permission)
+        columns = self.listed.columns
+        values = self.listed.rows.filter(pk=id).values_list(*columns.values()).first()
+        if values is None:
+            raise Http404(f"There is no row {id} here.")
+        document = dict(zip(columns, values, strict=True))
+        tag = tag_of([document[name] for name in self.seen])
+        return Response(document, headers={"ETag": f'"{tag}"'})
+
+
+def row_view(
+    name: str,
+    description: str,
+    document: type[serializers.BaseSerializer[Any]],
+    listed: type[ListView],
+    seen: Mapping[str, Column],
+) -> type[RowView]:
+    """Make a view of one row of a list, with its part of the OpenAPI document. `seen`: the columns
+    that its ETag stands for, which the actions on it compare."""
+    called = "".join(word.capitalize() for word in name.split("_"))
+    documented = extend_schema(
+        operation_id=name,
+        description=description,
+        parameters=[ETAG],
+        responses={200: document, **schema.problems(404)},
+    )
+    parts = {"listed": listed, "seen": seen}
+    return extend_schema_view(get=documented)(type(f"{called}View", (RowView,), parts))
 
 
 def list_view(

@@ -3,8 +3,10 @@ their forms are made from the declarations of the actions; API_ACTIONS has those
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from rest_framework.response import Response
 from msh.flows.operations import actions, link_actions
 from msh.flows.operations import conversation_actions as conversations
 from msh.flows.operations.operator_action import Done, OperatorAction, Parameter
+from msh.flows.operations.unchanged import as_seen
 from msh.models import (
     BulkJob,
     Delivery,
@@ -34,16 +37,20 @@ from msh.protocol.flight import serial
 
 from . import schema
 from .documents import (
+    INCIDENT,
+    LINK_SEEN,
     LINK_STATES,
     NEXT_NUMBER,
+    WINDOW,
     IncidentDocument,
     JobDocument,
     WindowDocument,
 )
 from .framework.access import require_permissions
 from .framework.parsers import JsonParser
-from .framework.query import Form, moment, text, validated_body
-from .framework.view import ApiView, actor
+from .framework.query import Column, Form, moment, text, validated_body
+from .framework.tags import IF_MATCH, is_tagged, tags_shown
+from .framework.view import ApiView, actor, created
 
 REASON_LIMIT = 500  # characters
 REFUSALS = (400, 404, 409, 411, 413, 415, 422)
@@ -148,7 +155,8 @@ class ApiAction:
 
     The answer is a `document` of what `answer` makes of the row and of what was done; without it,
     of the row as it is then; if it `begins` something, of the row that the flow has made, with
-    status 201.
+    status 201 and its address in the list that `begins` names. `seen`: the columns that an If-Match
+    speaks for; without them none is taken.
     """
 
     name: str
@@ -157,7 +165,8 @@ class ApiAction:
     rows: QuerySet[Any]
     document: type[serializers.BaseSerializer[Any]]
     answer: Callable[[Any, Done], Mapping[str, object]] | None = None
-    begins: bool = False
+    begins: str = ""
+    seen: Mapping[str, Column] | None = None
 
     def answer_of(self, row: Any, done: Done) -> Any:
         if self.answer is not None:
@@ -175,7 +184,6 @@ class RowActionView(ApiView):
     parser_classes = [JsonParser]
     declared: ClassVar[ApiAction]
     form: ClassVar[type[Form]]
-    status: ClassVar[int]
 
     def post(self, request: Request, id: int) -> Response:  # noqa: A002
         action = self.declared.action
@@ -183,24 +191,32 @@ class RowActionView(ApiView):
         form = validated_body(request, self.form)
         by = actor(request, form.pop("reason"), form.pop("alone", ""))
         row = get_object_or_404(self.declared.rows.all(), pk=id)
-        done = action.do(*action.subject.parts(row), actor=by, **form)
-        return Response(
-            self.declared.document(self.declared.answer_of(row, done)).data, self.status
-        )
+        tags = tags_shown(request)
+        is_seen = partial(is_tagged, row, self.declared.seen or {}, tags)
+        with as_seen(row, is_seen) if tags else nullcontext():
+            done = action.do(*action.subject.parts(row), actor=by, **form)
+        shown = self.declared.answer_of(row, done)
+        document = self.declared.document(shown).data
+        if self.declared.begins:
+            return created(document, self.declared.begins, shown.pk)
+        return Response(document)
 
 
 def view_of(declared: ApiAction) -> type[RowActionView]:
     """Make the view of an action, with its part of the OpenAPI document."""
     name = "".join(word.capitalize() for word in declared.name.split("_"))
     form = form_of(f"{name}Form", declared.action)
-    status = 201 if declared.begins else 200
-    parts = {"declared": declared, "form": form, "status": status}
+    takes_tags = declared.seen is not None
+    parts = {"declared": declared, "form": form, "takes_tags": takes_tags}
     asks = {202: ASKED} if declared.action.second_person else {}
+    refusals = (*REFUSALS, 412) if takes_tags else REFUSALS
+    done = {201 if declared.begins else 200: declared.document}
     documented = extend_schema(
         operation_id=declared.name,
         description=declared.action.summary,
+        parameters=[IF_MATCH] if takes_tags else [],
         request=form,
-        responses={status: declared.document, **asks, **schema.problems(*REFUSALS)},
+        responses={**done, **asks, **schema.problems(*refusals)},
     )
     return extend_schema_view(post=documented)(type(f"{name}View", (RowActionView,), parts))
 
@@ -236,9 +252,8 @@ _REFUSALS = Signal.objects.filter(kind=SignalKind.ERROR).select_related("link__p
 
 
 def _on_link(name: str, action: OperatorAction) -> ApiAction:
-    return ApiAction(
-        name, f"links/<int:id>/{action.hyphenated}", action, _LINKS, LinkStateDocument, _link
-    )
+    path = f"links/<int:id>/{action.hyphenated}"
+    return ApiAction(name, path, action, _LINKS, LinkStateDocument, answer=_link, seen=LINK_SEEN)
 
 
 def _on_conversation(verb: str, direction: str, action: OperatorAction) -> ApiAction:
@@ -263,7 +278,8 @@ API_ACTIONS = (
         link_actions.PLAN_MAINTENANCE,
         _LINKS,
         WindowDocument,
-        begins=True,
+        begins="maintenance",
+        seen=LINK_SEEN,
     ),
     ApiAction(
         "cancel_queue",
@@ -271,7 +287,8 @@ API_ACTIONS = (
         link_actions.CANCEL_QUEUE,
         _LINKS,
         JobDocument,
-        begins=True,
+        begins="jobs",
+        seen=LINK_SEEN,
     ),
     _on_conversation("restart", "out", conversations.RESTART_CONVERSATION),
     _on_conversation("start_order_of", "out", conversations.START_ORDER_OUT),
@@ -285,7 +302,7 @@ API_ACTIONS = (
         actions.REPLAY,
         Delivery.objects.select_related("message"),
         JobDocument,
-        begins=True,
+        begins="jobs",
     ),
     ApiAction(
         "end_maintenance",
@@ -293,6 +310,7 @@ API_ACTIONS = (
         actions.END_MAINTENANCE,
         MaintenanceWindow.objects.select_related("partner"),
         WindowDocument,
+        seen=WINDOW,
     ),
     ApiAction(
         "cancel_job", "jobs/<int:id>/cancel", actions.CANCEL_JOB, BulkJob.objects.all(), JobDocument
@@ -303,6 +321,7 @@ API_ACTIONS = (
         actions.RESOLVE,
         Incident.objects.select_related("partner"),
         IncidentDocument,
+        seen=INCIDENT,
     ),
     ApiAction(
         "take_back_refusal",

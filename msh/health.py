@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 
 import redis
 from django.conf import settings
@@ -43,6 +44,14 @@ _REMEMBERED = 86_400  # seconds
 Redis alone: the machines of worker and web need not agree on the time."""
 SIGN_OF_WORKER = ("SET", _SWEPT, "1", "EX", str(_REMEMBERED))
 """The command that each loop of a worker sends to Redis while it polls."""
+
+
+@cache
+def msh_version() -> str:
+    try:
+        return version("msh")
+    except PackageNotFoundError:  # run from a folder of sources
+        return "unknown"
 
 
 def live(request: HttpRequest) -> HttpResponse:

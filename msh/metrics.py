@@ -7,8 +7,6 @@ in CACHED_FOR seconds by each process. No label grows with the number of partner
 import hmac
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from threading import Lock
 from typing import Any
 
@@ -92,7 +90,7 @@ class _Collector:
     """The collector whose metrics prometheus_client writes in its text format."""
 
     def collect(self) -> Iterator[Any]:
-        yield _gauge("msh_info", "Always 1.", {_version(): 1}, label="version")
+        yield _gauge("msh_info", "Always 1.", {health.msh_version(): 1}, label="version")
         yield from _processes()
         yield from _disk()
         yield _refused()
@@ -228,11 +226,3 @@ def _gauge(
     else:
         family.add_metric([], values)
     return family
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("msh")
-    except PackageNotFoundError:  # run from a folder of sources
-        return "unknown"

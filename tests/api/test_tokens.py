@@ -5,18 +5,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
 from msh import roles
-from msh.models import ApiToken
+from msh.health import msh_version
+from msh.models import ApiToken, ConsumerKind
 from msh.web.senders import find
 from tests.admin.conftest import client_with_role
 from tests.api.application import Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem, made_in_console
+from tests.delivery.desk import consumer
 from tests.test_health import answer
 
 pytestmark = pytest.mark.django_db
@@ -120,3 +122,47 @@ def test_the_end_of_a_token_is_near(administrator: Client, token: Tokens) -> Non
     ApiToken.objects.update(expires=timezone.now() + 3 * DAY)
     assert answer()[1]["tokens"] == "expiring within 14 days"
     assert "in 2 d 23 h" in administrator.get("/admin/msh/apitoken/").content.decode()
+
+
+def test_a_token_says_what_it_is_good_for(token: Tokens, settings: Any) -> None:
+    settings.MSH_API_RATE = "50/minute"
+    settings.MSH_MESSAGE_LIMIT = 7_000
+    consumer(ConsumerKind.PULL, name="orders")
+    application = token("send", "consume")
+    end = timezone.now() + DAY
+    ApiToken.objects.update(expires=end, networks="127.0.0.0/8 10.0.0.0/8")
+    said = application.get("token").json
+    assert said == {
+        "name": application.name,
+        "user": application.name,
+        "scopes": ["send", "consume"],
+        "missing_permissions": [],
+        "expires": end.isoformat().replace("+00:00", "Z"),
+        "networks": ["127.0.0.0/8", "10.0.0.0/8"],
+        "consumers": ["orders"],
+        "limits": {
+            "requests": 50,
+            "seconds": 60,
+            "message_bytes": 7_000,
+            "bulk_lines": 5_000,
+            "bulk_bytes": 32 * 1024 * 1024,
+            "page_rows": 1_000,
+        },
+        "version": msh_version(),
+    }
+
+
+def test_a_token_says_what_its_user_lacks(token: Tokens, settings: Any) -> None:
+    settings.MSH_API_RATE = ""
+    application = token("read", "send")
+    user = User.objects.get(username=application.name)
+    user.user_permissions.remove(Permission.objects.get(codename="view_inboundmessage"))
+    said = application.get("token").json
+    assert said["scopes"] == ["read", "send"]
+    assert said["missing_permissions"] == ["msh.view_inboundmessage"]
+    assert said["expires"] is None
+    assert (said["limits"]["requests"], said["limits"]["seconds"]) == (None, None)
+
+
+def test_nobody_is_told_of_a_token_that_is_none() -> None:
+    assert Application("guessed").get("token").status == 401

@@ -11,8 +11,10 @@ from msh.api import (
     links,
     message_actions,
     messages,
+    problem_types,
     refusals,
     row_actions,
+    token,
 )
 from msh.api.bulk import BulkView
 from msh.api.framework import problems
@@ -43,6 +45,8 @@ app_name = "api"
 urlpatterns = [
     path("schema", document.schema, name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api:schema"), name="docs"),
+    path("problems", problem_types.page, name="problems"),
+    path("v1/token", token.TokenView.as_view()),
     path("v1/messages", messages.MessagesView.as_view()),
     path("v1/messages/bulk", BulkView.as_view()),
     path("v1/messages/<message_id:message_id>/history", messages.HistoryView.as_view()),
@@ -64,6 +68,7 @@ urlpatterns = [
     path("v1/submissions-again", jobs.SubmitAgainView.as_view()),
     path("v1/resumptions", jobs.ResumeMessagesView.as_view()),
     path("v1/links", links.LINKS.as_view()),
+    path("v1/links/<int:id>", links.LINK_ROW.as_view()),
     path("v1/links/<int:id>/history", links.LinkHistoryView.as_view()),
     *(
         path(f"v1/conversations/{direction}", view.as_view())
@@ -71,10 +76,12 @@ urlpatterns = [
     ),
     path("v1/links/<int:id>/queue", jobs.QueueView.as_view()),
     path("v1/maintenance", links.WINDOWS.as_view()),
+    path("v1/maintenance/<int:id>", links.WINDOW_ROW.as_view()),
     path("v1/jobs", jobs.JOBS.as_view()),
     path("v1/jobs/<int:id>", jobs.JobView.as_view()),
     path("v1/jobs/<int:id>/rows", jobs.JobRowsView.as_view()),
     path("v1/incidents", links.INCIDENTS.as_view()),
+    path("v1/incidents/<int:id>", links.INCIDENT_ROW.as_view()),
     path("v1/refusals", refusals.REFUSALS.as_view()),
     *(
         path(f"v1/{declared.path}", row_actions.view_of(declared).as_view())

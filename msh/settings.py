@@ -161,6 +161,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "msh.api.framework.request_ids.RequestIds",
     "django.middleware.security.SecurityMiddleware",
     "msh.web.security.ContentSecurityPolicy",
     "msh.web.static_files.Compression",
@@ -235,15 +236,19 @@ UNFOLD = {
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 SPECTACULAR_SETTINGS = {
     "TITLE": "MSH",
-    "DESCRIPTION": "Messages to partners and from them, once and only once, in order.",
+    "DESCRIPTION": "Messages to partners and from them, once and only once, in order. Errors are"
+    " problem documents; /api/problems explains each code. Every answer has the header"
+    " X-Request-Id: that of the request, if it has one, else a new one. JSON is sent with gzip to"
+    " clients that accept it.",
     "VERSION": "1",
+    "SERVERS": [{"url": "/", "description": "the MSH that serves this document"}],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "msh.api.schema.close_requests",
+        "msh.api.schema.complete",
     ],
     "ENUM_NAME_OVERRIDES": {
         "OutboundState": "msh.models.outbound.SHOWN_STATES",

@@ -9,6 +9,7 @@ import orjson
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,14 +18,16 @@ from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit_many import Answer, Entry, InTheWay, Result, submit_all
 from msh.models import Scope
 from msh.protocol.message import MESSAGE_ID_LIMIT
+from msh.protocol.reason import Refusal
 
 from . import schema
 from .documents import ExplainedDocument
 from .framework.parsers import of_json, whole
 from .framework.problems import NotNow, Refused, TooLarge, Unreadable
+from .framework.query import Form
 from .framework.view import ApiView
 from .messages import WhichQuery, explained
-from .submission import Agreements, Values, cut, prepared, require_room
+from .submission import Agreements, Submission, Values, cut, prepared, printed, require_room
 
 LINE_LIMIT = 5_000
 SIZE_LIMIT = 32 * 1024 * 1024
@@ -97,6 +100,27 @@ class Lines:
             raise Unreadable("", "The gzip stream is truncated. Send the complete body.")
 
 
+class SubmissionLine(Submission):
+    """A line of a bulk request: one message to send, as a JSON object."""
+
+    message_id = printed(help_text="Says which message it is, also when the request is repeated.")
+
+
+class AnswerLine(Form):
+    """A line of a bulk response: what became of the message in this line of the request."""
+
+    line = serializers.IntegerField(min_value=1, max_value=LINE_LIMIT)
+    message_id = serializers.CharField(
+        allow_blank=True, help_text="Empty if the line could not be read."
+    )
+    result = serializers.ChoiceField([result.value for result in Result])
+    reason = serializers.CharField(required=False, help_text="Why not, for people.")
+    code = serializers.ChoiceField(
+        list(Refusal), required=False, help_text="Why not, for programs."
+    )
+    field = serializers.CharField(required=False, help_text="Which field is wrong.")
+
+
 class LinesParser(BaseParser):
     media_type = MEDIA_TYPE
 
@@ -108,9 +132,15 @@ class LinesParser(BaseParser):
         return Lines(whole(stream, parser_context), gzip=gzip)
 
 
+class BytesParser(LinesParser):
+    """The same, from clients that know no better name for lines: those that generators make."""
+
+    media_type = "application/octet-stream"
+
+
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND, "GET": Scope.READ}
-    parser_classes = [LinesParser]
+    parser_classes = [LinesParser, BytesParser]
     encodings = ("identity", "gzip")
 
     def body_limit(self) -> int:
@@ -134,14 +164,18 @@ class BulkView(ApiView):
                 enum=["gzip", "identity"],
             )
         ],
-        request={MEDIA_TYPE: OpenApiTypes.BINARY},
+        request={
+            MEDIA_TYPE: SubmissionLine(many=True),
+            BytesParser.media_type: OpenApiTypes.BINARY,
+        },
         responses={
-            (200, MEDIA_TYPE): OpenApiTypes.BINARY,
+            (200, MEDIA_TYPE): AnswerLine(many=True),
             **schema.problems(400, 411, 413, 415),
         },
     )
     def post(self, request: Request) -> StreamingHttpResponse:
-        """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome.
+        """Submit up to 5,000 messages, one JSON object a line, at most 32 MiB, gzip welcome. The
+        schemas show the lines as an array, as OpenAPI 3.2 does: its items are the lines.
 
         One answer a line: `{"line": 1, "message_id": "…", "result": "accepted"}`; `known` is the
         same again, `refused` comes with a `reason` and its `code` and is not to be sent again as
@@ -177,12 +211,12 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
             )
         return prepared(values, agreements)
     except Refused as refused:
-        reason, code = str(refused.detail), refused.refusal
+        reason, code, field = str(refused.detail), refused.refusal, refused.field
     except SubmitRefused as refused:
-        reason, code = str(refused), refused.code
+        reason, code, field = str(refused), refused.code, refused.field
     message_id = values.get("message_id")
     named = cut(message_id, MESSAGE_ID_LIMIT) if isinstance(message_id, str) else ""
-    return Answer(named, Result.REFUSED, reason, code)
+    return Answer(named, Result.REFUSED, reason, code, field)
 
 
 def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:
@@ -192,5 +226,7 @@ def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:
             row = {"line": number, "message_id": answer.message_id, "result": answer.result}
             if answer.reason:
                 row |= {"reason": answer.reason, "code": answer.code}
+            if answer.field:
+                row["field"] = answer.field
             rows.append(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
         yield b"".join(rows)

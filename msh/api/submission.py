@@ -5,54 +5,74 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
+from django.core.validators import RegexValidator
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 from rest_framework import serializers
 
 from msh.flows.sending.prepare import prepare_heading, prepare_message
-from msh.protocol.message import Payload
+from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.capacity import shortage
 from msh.store.sending.agreements import find_agreements
 from msh.store.sending.submissions import Heading, NewMessage
+from msh.wire.mime import CONTENT_TYPE_LIMIT
 from partners.models import Agreement
 
 from .framework.problems import NotNow, Refused
 
 _OF_AGREEMENT = "ebMS 2.0 only. Default: that of the agreement."
+_PRINTED = RegexValidator(
+    r"^[^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?$"
+)
+_BASE64 = RegexValidator(r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")
+_TYPE = RegexValidator(r"^[A-Za-z0-9_!#$&^.+-]+/[A-Za-z0-9_!#$&^.+-]+( *;[ -~]*[!-~])?$")
+
+
+def printed(limit: int = 255, **options: Any) -> serializers.CharField:
+    """Printable characters with single blanks inside, as `prepare_heading` takes them."""
+    return serializers.CharField(max_length=limit, validators=[_PRINTED], **options)
+
+
+# The forms below are for the OpenAPI document. What they say is checked by `prepared`.
 
 
 class PayloadSubmission(serializers.Serializer[Any]):
     """Give either `content` or `content_base64`."""
 
-    content = serializers.CharField(required=False, help_text="text")
-    content_base64 = serializers.CharField(required=False)
-    content_type = serializers.CharField(default="application/xml")
-    label = serializers.CharField(required=False)  # type: ignore[assignment]
-    description = serializers.CharField(required=False)
+    content = serializers.CharField(
+        required=False, allow_blank=True, trim_whitespace=False, help_text="text"
+    )
+    content_base64 = serializers.CharField(required=False, allow_blank=True, validators=[_BASE64])
+    content_type = serializers.CharField(
+        default="application/xml", max_length=CONTENT_TYPE_LIMIT, validators=[_TYPE]
+    )
+    label = printed(required=False)  # type: ignore[assignment]
+    description = printed(1000, required=False)
 
 
 class Submission(serializers.Serializer[Any]):
     """A message to send. Its MessageId says which one it is."""
 
-    tpa_id = serializers.CharField(help_text="TPAId of the agreement")
-    partner = serializers.CharField(
+    tpa_id = printed(help_text="TPAId of the agreement")
+    partner = serializers.SlugField(
+        max_length=63,
         required=False,
         help_text="Partner name, required if several partners have an agreement with this TPAId.",
     )
-    service_interface = serializers.CharField()
-    action = serializers.CharField()
-    message_id = serializers.CharField(required=False)
-    conversation_id = serializers.CharField(required=False, help_text="Default: the MessageId.")
-    ref_to_message_id = serializers.CharField(required=False)
+    service_interface = printed()
+    action = printed()
+    message_id = printed(MESSAGE_ID_LIMIT, required=False)
+    conversation_id = printed(required=False, help_text="Default: the MessageId.")
+    ref_to_message_id = printed(required=False)
     semantics = serializers.ChoiceField(
         [semantics.value for semantics in DeliverySemantics],
         required=False,
         help_text="Default: that of the agreement.",
     )
-    from_role = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
-    to_role = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
-    service_type = serializers.CharField(required=False, help_text=_OF_AGREEMENT)
+    from_role = printed(required=False, help_text=_OF_AGREEMENT)
+    to_role = printed(required=False, help_text=_OF_AGREEMENT)
+    service_type = printed(required=False, help_text=_OF_AGREEMENT)
     payloads = PayloadSubmission(many=True, required=False)
 
 

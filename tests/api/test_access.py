@@ -34,6 +34,7 @@ NEEDS = [
     ("POST", "deliveries/take", "consume"),
     ("POST", "deliveries/1/settle", "consume"),
     ("GET", "links", "operate"),
+    ("GET", "links/1", "operate"),
     ("POST", "links/1/suspend", "operate"),
     ("POST", "links/1/resume", "operate"),
     ("POST", "links/1/send-now", "operate"),
@@ -51,6 +52,7 @@ NEEDS = [
     ("GET", "links/1/history", "operate"),
     ("POST", "links/1/cancel-queue", "operate"),
     ("GET", "maintenance", "operate"),
+    ("GET", "maintenance/1", "operate"),
     ("POST", "maintenance/1/end", "operate"),
     ("POST", "deliveries/1/replay", "operate"),
     ("GET", "replays", "operate"),
@@ -66,9 +68,11 @@ NEEDS = [
     ("GET", "refusals", "operate"),
     ("POST", "refusals/1/take-back", "operate"),
     ("GET", "incidents", "operate"),
+    ("GET", "incidents/1", "operate"),
     ("POST", "incidents/1/resolve", "operate"),
     ("GET", "statistics", "operate"),
 ]
+OF_ANY_TOKEN = [("GET", "token")]
 _BAD_REQUEST = {Refusal.DOCUMENT, Refusal.INVALID}
 
 
@@ -76,7 +80,10 @@ def assert_problem(answer: Answer, status: int, *words: str, code: Refusal | Non
     """`code`: by default the one that the status alone gives."""
     assert (answer.status, answer.content_type) == (status, "application/problem+json")
     document = answer.json
-    assert (document["type"], document["status"]) == ("about:blank", status)
+    assert (document["type"], document["status"]) == (
+        f"/api/problems#{document['code']}",
+        status,
+    )
     assert document["title"]
     allowed = {code} if code else {refusal_of(status)} if status != 400 else _BAD_REQUEST
     assert document["code"] in allowed
@@ -93,8 +100,10 @@ def test_token_needs_the_scope_of_the_address(
     assert_problem(answer, 403, f"lacks the scope {scope}")
 
 
-@pytest.mark.parametrize(("method", "path", "scope"), NEEDS)
-def test_without_a_token_nothing_is_revealed(method: str, path: str, scope: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"), [*((method, path) for method, path, _ in NEEDS), *OF_ANY_TOKEN]
+)
+def test_without_a_token_nothing_is_revealed(method: str, path: str) -> None:
     answer = Application("guessed").ask(method, path, b"{}", "application/json")
     assert_problem(answer, 401, "Unknown token")
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="api"'

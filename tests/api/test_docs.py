@@ -91,6 +91,7 @@ def test_curls_work(token: Tokens) -> None:
         *("send", "read", "read_payload", "consume", "operate"),
         may=(
             *("view_outboundlink", "resume_outboundlink", "view_incident", "resolve_incident"),
+            "suspend_outboundlink",
             *("view_outboundmessage", "cancel_outboundlink", "view_bulkjob", "bulk_bulkjob"),
             "correct_outboundmessage",
             *("view_delivery", "replay_delivery", "view_inboundlink", "expect_inboundlink"),
@@ -109,7 +110,7 @@ def test_curls_work(token: Tokens) -> None:
             "conversations/in/7/": f"conversations/in/{conversation.pk}/",
             "jobs/5": f"jobs/{BulkJob.objects.values_list('pk', flat=True).first()}",
             "refusals/4/": f"refusals/{refusal.pk}/",
-            "links/3/": f"links/{link.pk}/",
+            "links/3": f"links/{link.pk}",
             "incidents/9/": f"incidents/{incident.pk}/",
         }.items():
             curl.url = curl.url.replace(shown, meant)
@@ -118,6 +119,8 @@ def test_curls_work(token: Tokens) -> None:
             curl.body = curl.body.replace("90817", str(OutboundMessage.objects.latest("pk").pk))
             expected = f'"if_next_number": {conversation.next_number or 0}'
             curl.body = curl.body.replace('"if_next_number": 3', expected)
+        tag = application.get(f"links/{link.pk}").headers["ETag"]
+        curl.headers = [re.sub("^If-Match: .*", f"If-Match: {tag}", one) for one in curl.headers]
         answer = ask(application, curl, orders)
         assert answer.status in (200, 201), (curl, answer.content)
         answers[curl.url] = answer

@@ -1,6 +1,5 @@
 """The OpenAPI document says what the API does: schemathesis asks, by the document alone."""
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -30,7 +29,7 @@ from partners.models import Partner
 from tests.admin.conftest import suspended_world, waiting_world
 from tests.api.application import Application, order
 from tests.api.conftest import Tokens
-from tests.api.test_access import NEEDS
+from tests.api.test_access import NEEDS, OF_ANY_TOKEN
 from tests.delivery.desk import Desk, consumer, receive
 from tests.endpoint.ebms2 import agree, kept_refusal
 from tests.flows.conversations_in.conversation import take
@@ -54,7 +53,7 @@ def test_every_address_is_in_the_document(by_document: Any) -> None:
         for method in methods
     }
     any_row = r"(?<=/)(1|m-1)(?=/|$)|(?<=/m-1/)suspend"
-    asked = {(m, re.sub(any_row, "{}", path)) for m, path, _ in NEEDS}
+    asked = {(m, re.sub(any_row, "{}", path)) for m, path, _ in NEEDS} | {*OF_ANY_TOKEN}
     assert {(m, re.sub(r"{\w+}", "{}", path)) for m, path in documented} == asked
 
 
@@ -116,6 +115,8 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             "resume_link": {"id": suspended.link.pk},
             "send_link_now": {"id": waiting.link.pk},
             "resolve_incident": {"id": incident.pk},
+            "get_incident": {"id": incident.pk},
+            "get_link": {"id": world.link.pk},
             "get_queue": {"id": suspended.link.pk},
             "get_link_history": {"id": suspended.link.pk},
             "cancel_queue": {"id": suspended.link.pk},
@@ -148,7 +149,11 @@ def going_on(received: InboundMessage) -> dict[str, dict[str, Any]]:
         consumer=taker, message=received, state="completed", attempt=1, started_at=now, ended_at=now
     )
     of_job = {name: {"id": job.pk} for name in ("get_job", "list_job_rows", "cancel_job")}
-    return {**of_job, "end_maintenance": {"id": window.pk}, "replay_delivery": {"id": done.pk}}
+    return {
+        **of_job,
+        **{name: {"id": window.pk} for name in ("get_maintenance", "end_maintenance")},
+        "replay_delivery": {"id": done.pk},
+    }
 
 
 IN_ORDER_OUT = ("restart_outbound_conversation", "start_order_of_outbound_conversation")
@@ -180,12 +185,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {}
 def test_each_success_of_the_document_is_met(
     world: World, api: Application, by_document: Any
 ) -> None:
-    line = json.dumps(order(world, "m-4")).encode()
+    lines = [order(world, "m-4"), order(world, "m-5", action="")]
     reason = {"body": {"reason": "agreed"}, "media_type": "application/json"}
     more: dict[str, dict[str, Any]] = {
         "list_messages": {"query": {"state": "queued", "limit": 1}},
         "submit_message": {"body": order(world, "m-3"), "media_type": "application/json"},
-        "submit_messages_in_bulk": {"body": line, "media_type": "application/x-ndjson"},
+        "submit_messages_in_bulk": {"body": lines, "media_type": "application/x-ndjson"},
         "find_by_business_key": {"query": {"value": "7"}},
         "read_feed": {"query": {"payloads": "true"}},
         "take_deliveries": {"body": {"consumer": "orders"}, "media_type": "application/json"},

@@ -33,12 +33,14 @@ class Result(StrEnum):
 
 
 class Answer(NamedTuple):
-    """What became of a message; why, in words and as a code, if it was not kept."""
+    """What became of a message; why, in words and as a code, and which field is wrong, if it was
+    not kept."""
 
     message_id: str
     result: Result
     reason: str = ""
     code: Refusal | None = None
+    field: str = ""
 
 
 _REUSED = (
@@ -106,7 +108,13 @@ class _Transaction:
                 answers.append(
                     Answer(entry.message_id, Result.KNOWN)
                     if same
-                    else Answer(entry.message_id, Result.REFUSED, _REUSED, MessageIdReused.code)
+                    else Answer(
+                        entry.message_id,
+                        Result.REFUSED,
+                        _REUSED,
+                        MessageIdReused.code,
+                        "message_id",
+                    )
                 )
             elif not parents.accepts:
                 closed = str(PartnerClosed(entry.heading.agreement.partner))

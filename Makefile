@@ -18,7 +18,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps
 install = $(PY) tools/locked.py build project $(1) > $(VENV)/locked.txt && \
 	$(PIP) --require-hashes --requirement $(VENV)/locked.txt && \
-	$(PIP) --no-build-isolation --editable .
+	$(PIP) --no-build-isolation --editable . --editable ./msh_client --editable ./spark_bridge
 
 .PHONY: help demo siege audit audit-dependencies scale-out upgrade-test image-test up test test-all check docs coverage coverage-report coverage-all conformance migrations mutants bench bench-long bench-work bench-report bench-console bench-spark pictures slow-clients browser hosts engine haproxy nginx dist check-dist lock clean
 
@@ -115,7 +115,7 @@ coverage-all: $(VENV)/ready-to-test browser hosts
 	rm -rf var/coverage-all && mkdir -p var/coverage-all
 	$(PY) -m coverage run --rcfile=tests/coverage.toml -m pytest -c pyproject.toml $(EVERYTHING) -n 4 $(ARGS)
 	$(PY) -m coverage combine -q --rcfile=tests/coverage.toml
-	@status=0; for part in msh partners spark_bridge; do echo "$$part:"; \
+	@status=0; for part in msh partners msh_client spark_bridge; do echo "$$part:"; \
 	$(PY) -m coverage report --rcfile=tests/coverage.toml --include="$$part/*" || status=1; done; exit $$status
 
 bench: $(VENV)/ready-to-run
@@ -231,7 +231,7 @@ lock:
 	rm -rf var/lock
 
 clean:
-	rm -rf $(VENV) var build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) var build dist *.egg-info */*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

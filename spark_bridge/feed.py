@@ -10,8 +10,9 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
+from msh_client import Server
 from spark_bridge.client import ApiRefused, Client
-from spark_bridge.options import EARLIEST, LATEST, ReadOptions, Server
+from spark_bridge.options import EARLIEST, LATEST, ReadOptions
 from spark_bridge.selection import END, Selection
 
 logger = logging.getLogger(__name__)

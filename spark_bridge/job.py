@@ -131,7 +131,8 @@ def _fail(reason: str) -> int:
 
 # A line of Spark's traces that names one of our errors: its name, then its sentence.
 _OURS = re.compile(
-    r"^\s*(?:Caused by: )?(?:spark_bridge\.[a-z]+\.)(\w+): (.+?)(?:\s+SQLSTATE: \w+.*)?$",
+    r"^\s*(?:Caused by: )?(?:(?:spark_bridge|msh_client)\.[a-z]+\.)(\w+): (.+?)"
+    r"(?:\s+SQLSTATE: \w+.*)?$",
     re.MULTILINE,
 )
 

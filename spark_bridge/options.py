@@ -1,22 +1,31 @@
 """The options of format `ebxml`, as text from Spark to checked values. Read on the driver only."""
 
-import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Literal, TypeVar
 
-API = "/api/v1"
+import pyspark
+
+from msh_client import Secret, Server, TokenEnv, TokenFile, api_url
+from msh_client.server import checked_token, tls_context
+
+VERSION = "0.9.0"
+USER_AGENT = f"msh-spark/{VERSION} Spark/{pyspark.__version__} Python/{platform.python_version()}"
 LINES_OF_A_REQUEST = 5_000
 """The most that `POST messages/bulk` takes."""
 
-_CONNECTION = ("url", "token", "tokenEnv", "tokenFile", "requestTimeout", "retryTimeout")
+_TLS = ("caFile", "clientCertificate", "clientKey")
+_TOKEN = ("token", "tokenEnv", "tokenFile")
+_CONNECTION = ("url", *_TOKEN, *_TLS, "requestTimeout", "retryTimeout")
 _IDS = ("idColumn", "keyColumns", "jobId")
-_SENDING = ("orderColumn", "batchSize", "compression", "rejectedPath")
+_ORDER = ("orderColumn", "orderChecked", "onRefused")
+_SENDING = (*_ORDER, "onClosed", "batchSize", "compression", "rejectedPath")
 BATCH_WRITE = (*_CONNECTION, *_IDS, *_SENDING, "summaryPath")
-STREAM_WRITE = (*_CONNECTION, *_IDS, *_SENDING, "checkpointLocation")
+STREAM_WRITE = (*_CONNECTION, *_IDS, *_SENDING, "metricsPath", "checkpointLocation")
 _READING = (*_CONNECTION, "feed", "pageSize", "payloads")
 _FILTERS = {
     "partner": "partner",
@@ -37,37 +46,11 @@ STREAM_READ = (*_READING, "maxMessagesPerTrigger", *_FILTERS, *_STARTING)
 EARLIEST, LATEST = 0, "latest"
 
 
+Choice = TypeVar("Choice", bound=str)
+
+
 class OptionRefused(ValueError):
     """An option is missing, unknown or makes no sense. Its text names the option and the cure."""
-
-
-class Secret:
-    """A token that no repr, traceback or log line shows."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-    def reveal(self) -> str:
-        return self._text
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where the API is and how patient to be. Times in seconds."""
-
-    url: str
-    """`http(s)://HOST[:PORT][/PATH]/api/v1`"""
-    token: Secret
-    request_timeout: float = 120.0
-    """Without a byte of an answer for so long, a connection counts as lost."""
-    retry_timeout: float = 600.0
-    """Overload and lost connections of one request are waited out for so long after its beginning;
-    a try that begins within it may end up to `request_timeout` later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +62,27 @@ class Ids:
     job_id: str = ""
 
 
+OnClosed = Literal["wait", "setAside", "fail"]
+"""What becomes of rows whose partner an operator has closed to applications."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     server: Server
     ids: Ids
     order_column: str
+    order_checked: bool
+    """The rows come from `ordered_by_pair`, and say so."""
+    stop: bool
+    """Behind a refused row of a pair no further row of it is sent."""
+    on_closed: OnClosed
     batch_size: int
     """Lines of a request."""
     gzip: bool
     rejected_path: str
     """Empty: a refused row fails the job."""
     summary_path: str
+    metrics_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +128,13 @@ class Options:
             raise OptionRefused(f"Option {name} is {text!r}: a number from {least} to {most}.")
         return int(text)
 
-    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+    def one_of(self, name: str, choices: tuple[Choice, ...]) -> Choice:
         """The first choice unless given."""
         text = self.text(name, choices[0])
-        if text not in choices:
-            raise OptionRefused(f"Option {name} is {text!r}: one of {', '.join(choices)}.")
-        return text
+        for choice in choices:
+            if text == choice:
+                return choice
+        raise OptionRefused(f"Option {name} is {text!r}: one of {', '.join(choices)}.")
 
     def flag(self, name: str) -> bool:
         """True unless given."""
@@ -169,14 +163,25 @@ class Options:
 def write_options(given: Mapping[str, str], *, stream: bool) -> WriteOptions:
     """Raises OptionRefused."""
     options = Options(given, STREAM_WRITE if stream else BATCH_WRITE)
+    for name in ("orderChecked", "onRefused"):
+        if name in options and "orderColumn" not in options:
+            raise OptionRefused(f"Option {name} is for orderColumn: without it leave {name} out.")
+    on_closed = options.one_of("onClosed", ("wait", "setAside", "fail"))
+    if on_closed == "setAside" and "rejectedPath" not in options:
+        raise OptionRefused("Option onClosed is setAside: option rejectedPath says where.")
+    stops = options.one_of("onRefused", ("stop", "setAside")) == "stop"
     return WriteOptions(
         server=_server(options),
         ids=_ids(options),
         order_column=options.text("orderColumn"),
+        order_checked=options.one_of("orderChecked", ("true", "false")) == "true",
+        stop=stops and "orderColumn" in options,
+        on_closed=on_closed,
         batch_size=options.number("batchSize", 1000, most=LINES_OF_A_REQUEST),
         gzip=options.one_of("compression", ("none", "gzip")) == "gzip",
         rejected_path=options.text("rejectedPath"),
         summary_path=options.text("summaryPath"),
+        metrics_path=options.text("metricsPath"),
     )
 
 
@@ -226,58 +231,66 @@ def _filters(options: Options) -> dict[str, str]:
 
 
 def _server(options: Options) -> Server:
-    return Server(
-        url=_url(options.text("url")),
+    server = Server(
+        url=_url(options),
         token=_token(options),
         request_timeout=options.number("requestTimeout", 120, most=3600),
         retry_timeout=options.number("retryTimeout", 600, least=0, most=7 * 86_400),
+        ca_certificates=_file(options, "caFile"),
+        client_certificate=_client_certificate(options),
+        user_agent=USER_AGENT,
     )
+    if given := [name for name in _TLS if name in options]:
+        try:
+            tls_context(server)
+        except (OSError, ValueError) as error:
+            raise OptionRefused(f"Option {' or '.join(given)} cannot be used: {error}.") from None
+    return server
 
 
-def _url(text: str) -> str:
-    if not text:
+def _url(options: Options) -> str:
+    if "url" not in options:
         raise OptionRefused("Option url is missing: the address of the MSH, https://HOST:PORT.")
     try:
-        parts = urlsplit(text)
-        _ = parts.port
+        return api_url(options.text("url"))
     except ValueError as error:
-        raise OptionRefused(f"Option url is no address: {error}.") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise OptionRefused(
-            "Option url is no address: it is https://HOST:PORT or http://HOST:PORT."
-        )
-    if parts.username is not None or parts.query or parts.fragment:
-        raise OptionRefused("Option url holds more than an address: a token has its own option.")
-    path = parts.path.rstrip("/").removesuffix(API)
-    return f"{parts.scheme}://{parts.netloc}{path}{API}"
+        raise OptionRefused(f"Option url {error}") from None
 
 
 def _token(options: Options) -> Secret:
     """Read here, on the driver; executors get it with the task."""
-    given = [name for name in ("token", "tokenEnv", "tokenFile") if name in options]
+    given = [name for name in _TOKEN if name in options]
     if len(given) != 1:
         said = "Options " + " and ".join(given) + " are given" if given else "No token is given"
         raise OptionRefused(f"{said}: exactly one of token, tokenEnv, tokenFile.")
     name, value = given[0], options.text(given[0])
-    # A reason does not show the value: it could be a token that was given to the wrong option.
-    if name == "tokenEnv":
-        origin, token = "the environment variable that it names", os.environ.get(value, "")
-    elif name == "tokenFile":
-        origin, token = "the first line of the file that it names", _first_line(value)
-    else:
-        origin, token = "it", value
-    if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise OptionRefused(f"Option {name}: {origin} holds no token. `manage.py token` makes one.")
-    return Secret(token)
-
-
-def _first_line(path: str) -> str:
     try:
-        return Path(path).read_text().partition("\n")[0].strip()
-    except (OSError, ValueError) as error:  # a file that is no text, a name that is none
+        if name == "token":
+            return Secret(checked_token(value, "it"))
+        read = (TokenEnv(value) if name == "tokenEnv" else TokenFile(value)).read
+        return Secret(read(), read)
+    except ValueError as error:
+        raise OptionRefused(f"Option {name}: {error}") from None
+
+
+def _client_certificate(options: Options) -> Secret | None:
+    """Certificate and key may be in one file."""
+    if "clientKey" in options and "clientCertificate" not in options:
+        raise OptionRefused("Option clientKey is for clientCertificate: give both.")
+    text = _file(options, "clientCertificate") + _file(options, "clientKey")
+    return Secret(text) if text else None
+
+
+def _file(options: Options, name: str) -> str:
+    """The text of a file of the driver; executors get it with the task."""
+    if name not in options:
+        return ""
+    try:
+        return Path(options.text(name)).read_text()
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise OptionRefused(
-            f"Option tokenFile: the file that it names cannot be read: {reason}."
+            f"Option {name}: {options.text(name)} cannot be read: {reason}."
         ) from None
 
 

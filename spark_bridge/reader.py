@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from spark_bridge.client import ApiRefused, Client
+from spark_bridge.compat import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_bridge.feed import FEWEST_MARKS, Feed, Stretch, pages
 from spark_bridge.options import ReadOptions
 from spark_bridge.rows import PAYLOADS, Batches

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -18,6 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_bridge.compat import arrow_schema
 from spark_bridge.options import OptionRefused
 
 _HEADER = (
@@ -96,7 +96,7 @@ class Batches:
 
     def __init__(self, schema: StructType) -> None:
         self.names = tuple(schema.fieldNames())
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
 
     def batch(self, rows: list[dict[str, Any]]) -> pyarrow.RecordBatch:
         """Raises PayloadBroken."""

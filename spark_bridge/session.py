@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -44,8 +45,17 @@ def open_session(name: str) -> SparkSession:
     if SparkSession.getActiveSession() is None:
         SparkContext(conf=_configuration(name), gateway=gateway())
     session = SparkSession.builder.getOrCreate()
-    session.dataSource.register(EbxmlDataSource)
+    register(session)
     return session
+
+
+def register(session: SparkSession) -> None:
+    """Make format `ebxml` known, unless Spark has found it by itself: it takes none twice."""
+    try:
+        session.dataSource.register(EbxmlDataSource)
+    except AnalysisException as error:
+        if "ALREADY_EXISTS" not in str(error):
+            raise
 
 
 @cache

@@ -11,17 +11,17 @@ from tests.conformance.page import EBMS2_PAGE, PAGE, ebms2_page, page, read_requ
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "docs/spec"
-FOLDERS = ("msh", "partners", "spark_bridge", "demo", "benchmarks", "tests", "docs")
+FOLDERS = ("msh", "partners", "msh_client", "spark_bridge", "demo", "benchmarks", "tests", "docs")
 SUFFIXES = {".py", ".md", ".html", ".dtd", ".css", ".js", ".toml"}
 
 DECISION = re.compile(r"\bD\d{1,3}\b")
 REQUIREMENT = re.compile(r"\b(?:00[0-4]-\d{2,3}|EB-\d{3})\b")
 SECTION = re.compile(r"(?<!\S)(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
-    r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
+    r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|msh_client|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
 )
 MODULE = re.compile(
-    r"`(?P<path>(?:msh|partners|tests|tools|demo|benchmarks|spark_bridge)"
+    r"`(?P<path>(?:msh|partners|tests|tools|demo|benchmarks|msh_client|spark_bridge)"
     r"(?!\.(?:[EW]\d|json\b))(?:\.\w+)+)(?:\(\))?`"
 )
 DEFINITION = r"^\s*(?:async )?(?:def|class) {0}\b|^{0}\b.* ="

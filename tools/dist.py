@@ -1,7 +1,7 @@
 """`make dist`: what is published of the last commit, in dist/, the same bytes whoever builds it.
 
-Source archive, wheel, SBOM (CycloneDX) and licences of what `pip install msh[embedded]` brings
-with constraints.txt, and SHA256SUMS. Archive and wheel are built twice and compared.
+Source archive, wheels, SBOM (CycloneDX) and licences of what `pip install msh[embedded]` brings
+with constraints.txt, and SHA256SUMS. Archive and wheels are built twice and compared.
 """
 
 import gzip
@@ -21,6 +21,8 @@ INSTALLED = ROOT / "var" / "dist-installed"
 """A virtual environment with the wheel and what it needs; `tools/try_wheel.py` uses it too."""
 TOOLS = Path(sys.executable).parent
 NOT_LISTED = ("msh", "pip")
+OF_THEIR_OWN = ("msh_client", "spark_bridge")
+"""Folders with a pyproject.toml: wheels that need nothing of the MSH."""
 
 
 def main() -> None:
@@ -31,7 +33,7 @@ def main() -> None:
         if second[name] != content:
             sys.exit(f"{name} differs between two builds of one commit")
         (DIST / name).write_bytes(content)
-    install(next(DIST.glob("*.whl")))
+    install(next(DIST.glob("msh-*.whl")))
     python = INSTALLED / "bin" / "python"
     describe(python)
     sums = [f"{_sha256(file)}  {file.name}\n" for file in sorted(DIST.iterdir())]
@@ -40,7 +42,7 @@ def main() -> None:
 
 
 def build(zone: str) -> dict[str, bytes]:
-    """Names and contents of source archive and wheel. What is not committed is not in them."""
+    """Names and contents of source archive and wheels. What is not committed is not in them."""
     epoch = int(_git("log", "-1", "--format=%ct"))
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch), "TZ": zone}
     with tempfile.TemporaryDirectory() as folder:
@@ -48,14 +50,20 @@ def build(zone: str) -> dict[str, bytes]:
         source.mkdir()
         with tarfile.open(fileobj=io.BytesIO(_git("archive", "HEAD"))) as committed:
             committed.extractall(source, filter="data")
-        subprocess.run(
-            # `build` makes the wheel from the archive, so the archive is complete.
-            [TOOLS / "python", "-m", "build", "--no-isolation", "--outdir", built, source],
-            env=environment,
-            umask=0o022,  # the wheel keeps modes
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        build = [TOOLS / "python", "-m", "build", "--no-isolation", "--outdir", built]
+        # `build` makes the wheel from the archive, so the archive is complete.
+        words: list[list[Path | str]] = [[source]]
+        for name in OF_THEIR_OWN:
+            shutil.copy(source / "LICENSE", source / name)
+            words.append(["--wheel", source / name])
+        for each in words:
+            subprocess.run(
+                [*build, *each],
+                env=environment,
+                umask=0o022,  # the wheel keeps modes
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         return {
             file.name: _alike(file.read_bytes(), epoch)
             if file.name.endswith(".tar.gz")
@@ -96,7 +104,7 @@ def install(wheel: Path) -> None:
 
 
 def describe(python: Path) -> None:
-    version = next(DIST.glob("*.whl")).name.split("-")[1]
+    version = next(DIST.glob("msh-*.whl")).name.split("-")[1]
     subprocess.run(
         [
             *(TOOLS / "cyclonedx-py", "environment", "--output-reproducible"),

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = ("msh", "partners", "spark_bridge")
+PACKAGES = ("msh", "partners", "msh_client", "spark_bridge")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""`make check-dist`: the wheel that `make dist` has built, installed where nothing else is.
+"""`make check-dist`: the wheels that `make dist` has built; that of the MSH is installed where
+nothing else is.
 
-Every file of the packages is in it; away from the checkout `msh up` starts, pages, style sheet and
-commands answer. Prints what is missing, and ends with 1 then.
+Every file of the packages is in them; away from the checkout `msh up` starts, pages, style sheet
+and commands answer. Prints what is missing, and ends with 1 then.
 """
 
 import http.client
@@ -17,9 +18,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MSH = ROOT / "var" / "dist-installed" / "bin" / "msh"
-PACKAGES = ("msh", "partners", "spark_bridge")
 TEMPLATES = "templates"
 """In the wheel: msh/templates (tools/packing.py)."""
+WHEELS = {
+    "msh": ("msh", "partners", TEMPLATES),
+    "msh_client": ("msh_client",),
+    "msh_spark": ("spark_bridge",),
+}
+"""What each has of the checkout."""
 PAGES = {
     "/health/ready": '"ready": true',
     "/admin/login/": "msh/console.css",  # a template of ours, with the address of a file of ours
@@ -38,18 +44,32 @@ def main() -> None:
 
 
 def missing_files() -> list[str]:
+    """Of each wheel."""
     listed = subprocess.run(
-        ["git", "ls-files", *PACKAGES, TEMPLATES],
+        ["git", "ls-files", *(name for names in WHEELS.values() for name in names)],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    (wheel,) = (ROOT / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as opened:
-        packed = set(opened.namelist())
-    packed |= {name.removeprefix("msh/") for name in packed if name.startswith(f"msh/{TEMPLATES}/")}
-    return [f"not in the wheel: {name}" for name in listed.stdout.split() if name not in packed]
+    problems = []
+    for wheel, folders in WHEELS.items():
+        (file,) = (ROOT / "dist").glob(f"{wheel}-*.whl")
+        with zipfile.ZipFile(file) as opened:
+            packed = {_in_the_checkout(name) for name in opened.namelist()}
+        wanted = {
+            name
+            for name in listed.stdout.split()
+            if name.split("/")[0] in folders and not name.endswith("/pyproject.toml")
+        }
+        problems += [f"not in {file.name}: {name}" for name in sorted(wanted - packed)]
+    return problems
+
+
+def _in_the_checkout(name: str) -> str:
+    if name.startswith(f"msh/{TEMPLATES}/"):
+        return name.removeprefix("msh/")
+    return f"spark_bridge/{name}" if name.startswith("pyspark_ebxml/") else name
 
 
 def run_one(folder: Path) -> list[str]:

@@ -1,11 +1,13 @@
 """Overload, cut answers and refusals, as a real MSH cannot be made to show them at a wish."""
 
 import json
+import pickle
 import socket
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,14 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from spark_bridge.client import (
-    LONGEST_WAIT,
-    ApiRefused,
-    ApiUnavailable,
-    Client,
-    require_reachable,
-)
-from spark_bridge.options import Secret, Server, read_options
+from msh_client import ApiRefused, ApiUnavailable, Secret, Server
+from msh_client.connection import LONGEST_WAIT
+from spark_bridge.client import Client, PartnerClosed, require_reachable
+from spark_bridge.options import read_options
 from spark_bridge.reader import MARK_EVERY, FeedReader, FeedStreamReader
 
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
@@ -53,6 +51,9 @@ class Scripted(ThreadingHTTPServer):
         self.script: list[Any] = []
         self.bodies: list[bytes] = []
         self.gets: list[str] = []
+        self.tokens: list[str] = []
+        self.paths: list[str] = []
+        """Of each POST."""
         self.feed: Feed | None = None
         self.status = 200
         """Of the answer to each GET."""
@@ -93,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self.server.status, answer, {})
 
     def do_POST(self) -> None:
+        self.server.tokens.append(self.headers["Authorization"].removeprefix("Bearer "))
+        self.server.paths.append(self.path)
         if self.server.script[:1] == [REFUSED_UNREAD]:
             self.close_connection = True
             self._answer(401, b'{"detail": "unread"}', {})
@@ -178,7 +181,7 @@ def test_patience_ends(api: Scripted, clock: Clock) -> None:
     api.script = [(503, {"Retry-After": "20"})] * 10
     with (
         client_of(api.server_port, clock, patience=60) as client,
-        pytest.raises(ApiUnavailable, match="answered 503; option retryTimeout allows no"),
+        pytest.raises(ApiUnavailable, match="answered 503; retryTimeout allows no"),
     ):
         client.submit(LINES)
     assert sum(clock.waits) <= 60
@@ -261,10 +264,44 @@ def test_partner_that_stays_closed(api: Scripted, clock: Clock) -> None:
     api.script = [frozenset("b")] * 100
     with (
         client_of(api.server_port, clock, patience=60) as client,
-        pytest.raises(ApiUnavailable, match="acme is closed; option retryTimeout allows no"),
+        pytest.raises(ApiUnavailable, match="acme is closed; retryTimeout allows no"),
     ):
         client.submit(LINES)
     assert 30 < sum(clock.waits) <= 60
+
+
+def test_partner_that_is_closed_may_be_set_aside_or_fail(api: Scripted, clock: Clock) -> None:
+    """Others are not kept waiting by it."""
+    api.script = [frozenset("b"), frozenset("b")]
+    with client_of(api.server_port, clock) as client:
+        answers = client.submit(LINES, on_closed="setAside")
+        assert [answer["result"] for answer in answers] == ["accepted", "not_now"]
+        with pytest.raises(PartnerClosed, match="partner acme is closed"):
+            client.submit(LINES, on_closed="fail")
+    assert clock.waits == []
+
+
+def test_token_that_was_replaced_is_read_again(api: Scripted, clock: Clock, tmp_path: Path) -> None:
+    """Once for each request: a file with a wrong token is no reason to go on."""
+    file = tmp_path / "token"
+    file.write_text("old")
+    given = {"url": f"http://127.0.0.1:{api.server_port}", "tokenFile": str(file)}
+    # As a task has it.
+    server = pickle.loads(pickle.dumps(read_options(given, stream=True).server))
+    api.script = [(401, {})]
+    with Client(server, clock) as client:
+        file.write_text("new\n")
+        client.submit(LINES)
+        assert api.tokens == ["old", "new"]
+        api.script = [(401, {}), (401, {})]
+        with pytest.raises(ApiRefused, match="answered 401"):
+            client.submit(LINES)
+        file.unlink()
+        api.script = [(401, {})]
+        with pytest.raises(ApiRefused, match="answered 401"):
+            client.submit(LINES)
+    assert api.tokens == ["old", "new", "new", "new"]
+    assert clock.waits == []
 
 
 @pytest.mark.parametrize("stored", [0, 3, MARK_EVERY, 3 * MARK_EVERY, 3 * MARK_EVERY + 1])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from msh_client import Secret
 from spark_bridge.options import (
     Ids,
     OptionRefused,
-    Secret,
     read_options,
     write_options,
 )
@@ -34,6 +34,12 @@ WRITE = GIVEN | {"idColumn": "id"}
         ({"url": "http://host:port"}, "Option url is no address"),
         ({"url": "http://me:pw@host"}, "Option url holds more than an address"),
         ({"token": "to ken"}, "Option token: it holds no token"),
+        ({"onClosed": "setAside"}, "Option onClosed is setAside: option rejectedPath says where"),
+        ({"onClosed": "skip"}, "Option onClosed is 'skip': one of wait, setAside, fail"),
+        ({"onRefused": "stop"}, "Option onRefused is for orderColumn: without it leave"),
+        ({"orderChecked": "false"}, "Option orderChecked is for orderColumn"),
+        ({"clientKey": "key.pem"}, "Option clientKey is for clientCertificate: give both"),
+        ({"caFile": "/nowhere/ca.pem"}, "Option caFile: /nowhere/ca.pem cannot be read: No such"),
     ],
 )
 def test_writing_is_refused(options: dict[str, str], said: str) -> None:
@@ -127,6 +133,23 @@ def test_token_in_the_wrong_option_is_not_shown(option: str) -> None:
         read_options({"url": GIVEN["url"], option: "s3cret"}, stream=False)
     assert str(refused.value).startswith(f"Option {option}: the ")
     assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["caFile", "clientCertificate"])
+def test_certificates_are_tried_on_the_driver(option: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.pem"
+    file.write_text("no certificate")
+    with pytest.raises(OptionRefused) as refused:
+        write_options(WRITE | {option: str(file)}, stream=False)
+    assert str(refused.value).startswith(f"Option {option} cannot be used: ")
+
+
+def test_what_goes_behind_a_refused_row() -> None:
+    """Nothing of its pair, where there is an order; unless told otherwise."""
+    ordered = WRITE | {"orderColumn": "n"}
+    assert write_options(ordered, stream=False).stop
+    assert not write_options(ordered | {"onRefused": "setAside"}, stream=False).stop
+    assert not write_options(WRITE, stream=False).stop
 
 
 def test_token_is_not_shown() -> None:

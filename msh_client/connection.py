@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from email.message import Message
 from typing import Any, Protocol, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -50,7 +51,7 @@ class Clock(Protocol):
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: Message
     """By names in any case."""
     body: bytes
 

@@ -24,7 +24,8 @@ from spark_bridge.job import (
     server_options,
 )
 from spark_bridge.mapping import MessageMapping, read_mapping
-from spark_bridge.order import ordered_by_pair
+from spark_bridge.options import Ids
+from spark_bridge.order import ordered_by_pair, unstable_columns
 
 FORMATS = ("csv", "json", "parquet", "jdbc", "documents")
 
@@ -36,16 +37,19 @@ def main(words: list[str] | None = None) -> int:
 def load(spark: SparkSession, arguments: Namespace) -> Summary:
     mapping = read_mapping(arguments.mapping)
     messages = read_messages(spark, arguments, mapping)
+    ids = ids_of(mapping, arguments.job_id)
+    require_stable(messages, ids)
     options = server_options(arguments) | dict(arguments.option)
-    if mapping.id_column:
-        options["idColumn"] = mapping.id_column
+    if ids.column:
+        options["idColumn"] = ids.column
     else:
-        options |= {"keyColumns": ",".join(mapping.key_columns), "jobId": arguments.job_id or ""}
-    if not arguments.job_id and not mapping.id_column:
-        raise JobFailed("--job-id is missing: with key_columns it makes the MessageIds.")
+        options |= {"keyColumns": ",".join(ids.key_columns), "jobId": ids.job_id}
     if mapping.order_column:
-        messages = ordered_by_pair(messages, mapping.order_column)
+        tasks = arguments.tasks or spark.sparkContext.defaultParallelism
+        messages = ordered_by_pair(messages, mapping.order_column, tasks)
         options["orderColumn"] = mapping.order_column
+    elif arguments.tasks:
+        messages = messages.repartition(arguments.tasks)
     if arguments.rejected:
         options["rejectedPath"] = arguments.rejected
     with tempfile.TemporaryDirectory() as folder:
@@ -53,8 +57,30 @@ def load(spark: SparkSession, arguments: Namespace) -> Summary:
         writer = messages.write.format("ebxml").mode("append")
         writer.options(**options, summaryPath=counted).save()
         counts = read_json(counted)
-    rows = counts["accepted"] + counts["known"] + counts["rejected"]
-    return Summary(good=counts["rejected"] == 0, counts={"rows": rows, **counts})
+    aside = sum(counts[name] for name in ("rejected", "not_sent", "closed"))
+    rows = counts["accepted"] + counts["known"] + aside
+    return Summary(good=aside == 0, counts={"rows": rows, **counts})
+
+
+def ids_of(mapping: MessageMapping, job_id: str | None) -> Ids:
+    """Where the MessageIds of the rows come from. Raises JobFailed or OptionRefused."""
+    if mapping.id_column:
+        return Ids(column=mapping.id_column)
+    job_id = (job_id or "").strip()
+    if not job_id:
+        raise JobFailed("--job-id is missing: with key_columns it makes the MessageIds.")
+    return Ids(key_columns=mapping.key_columns, job_id=job_id)
+
+
+def require_stable(messages: DataFrame, ids: Ids) -> None:
+    """Raises JobFailed if the plan shows that a row gets another id each time it is computed."""
+    unstable = unstable_columns(messages)
+    for name in (ids.column, *ids.key_columns):
+        if name in unstable:
+            raise JobFailed(
+                f"{name} makes the MessageIds, and {unstable[name]} gives it another value in each"
+                " run: a row would be sent again. Take columns of the source."
+            )
 
 
 def read_messages(spark: SparkSession, arguments: Namespace, mapping: MessageMapping) -> DataFrame:
@@ -102,6 +128,9 @@ def _parser() -> ArgumentParser:
     add_server(parser)
     add_source(parser)
     parser.add_argument("--rejected", metavar="FOLDER", help="folder for refused rows, as JSON")
+    parser.add_argument(
+        "--tasks", type=int, metavar="NUMBER", help="how many tasks send; default: as many as cores"
+    )
     parser.add_argument(
         "--option",
         action="append",

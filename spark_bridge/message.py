@@ -9,8 +9,10 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
+    AtomicType,
     BinaryType,
     DataType,
     DateType,
@@ -22,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from spark_bridge.options import Ids
-from spark_bridge.order import PAIR_COLUMNS
+from spark_bridge.order import ORDERED_BY, PAIR_COLUMNS, UNSTABLE
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -52,10 +54,24 @@ class Line:
     refused: str = ""
 
 
-class Layout:
-    """Which column is which field of a message. Raises ColumnsRefused."""
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a value of Spark's that Python does not have."""
 
-    def __init__(self, schema: StructType, ids: Ids, order_column: str = "") -> None:
+    said: str
+
+    def __str__(self) -> str:
+        return f"({self.said})"
+
+
+class Layout:
+    """Which column is which field of a message. Raises ColumnsRefused.
+
+    `order_checked`: it has to be marked as what `ordered_by_pair` returned."""
+
+    def __init__(
+        self, schema: StructType, ids: Ids, order_column: str = "", *, order_checked: bool = False
+    ) -> None:
         self._ids = ids
         types = {field.name: field.dataType for field in schema.fields}
         if len(types) < len(schema.fields):
@@ -71,8 +87,9 @@ class Layout:
         for name in REQUIRED:
             if name not in types:
                 raise ColumnsRefused(f"Column {name} is missing: every message has one.")
-        if order_column and order_column not in types:
-            raise ColumnsRefused(f"Column {order_column} of option orderColumn is missing.")
+        if order_column:
+            _require_order(schema, order_column, self.pair, marked=order_checked)
+        _require_stable(schema, *ids_and_order[:-1])
         for name in (*self.texts, *self.about_payload):
             _require(name, types[name], StringType)
         _check_payloads(types)
@@ -91,19 +108,21 @@ class Layout:
         for name in self._ids.key_columns:
             _require(name, types[name], *_KEY_TYPES)
 
-    def lines(self, batch: "RecordBatch") -> Iterator[Line]:
-        names = batch.schema.names
-        columns = [column.to_pylist() for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield self._line(dict(zip(names, values, strict=True)))
+    def lines(self, rows: "RecordBatch | Row") -> Iterator[Line]:
+        return map(self._line, rows_of(rows))
 
     def _line(self, row: dict[str, Any]) -> Line:
+        if Unreadable in map(type, row.values()):
+            name, value = next(each for each in row.items() if type(each[1]) is Unreadable)
+            return Line(row, "", refused=f"{name} is {value.said}")
         for name in self._needed:
             if row[name] is None:
                 return Line(row, "", refused=f"{name} is null: give it a value")
         message_id = message_id_of(row, self._ids)
         payloads = row["payloads"] if self.several else [row]
         content = "content" if self.several else "payload"
+        if payloads == []:
+            return Line(row, message_id, refused="payloads is empty: give it a payload")
         if payloads is None or any(one is None or one[content] is None for one in payloads):
             return Line(row, message_id, refused="payload is null: give it a value")
         text = json.dumps(
@@ -123,6 +142,37 @@ class Layout:
         return Line(row, message_id, text)
 
 
+def rows_of(batch: "RecordBatch | Row") -> Iterator[dict[str, Any]]:
+    """A value that Python does not have is Unreadable."""
+    if isinstance(batch, Row):  # of a stream, before Spark 4.1
+        yield batch.asDict(recursive=True)
+        return
+    names = batch.schema.names
+    for values in zip(*map(_values, batch.columns), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _values(column: Any) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ArithmeticError, ValueError):  # one of them is at fault: which?
+        values = [_value(each) for each in column]
+    return values
+
+
+def _value(scalar: Any) -> Any:
+    """Spark has dates before year 1 and beyond 9999, and strings that are not UTF-8."""
+    try:
+        return scalar.as_py()
+    except (ArithmeticError, ValueError) as error:
+        if isinstance(error, UnicodeError):
+            return Unreadable("not text in UTF-8: write it as binary")
+        unit = "days" if str(scalar.type).startswith("date") else "microseconds"
+        number = getattr(scalar, "value", None)
+        where = f", {number} {unit} after 1970-01-01" if number is not None else ""
+        return Unreadable(f"outside the years 1 to 9999{where}: correct it")
+
+
 def message_id_of(row: Mapping[str, object], ids: Ids) -> str:
     """The column's value, or `JOB.DIGEST`: of the job id and the key columns' values as text.
 
@@ -136,18 +186,27 @@ def message_id_of(row: Mapping[str, object], ids: Ids) -> str:
     return f"{ids.job_id}.{digest[:40]}"
 
 
+def message_id_or_none(row: Mapping[str, object], ids: Ids) -> str | None:
+    """None for a row that is refused because it can have no id."""
+    keys = [row[name] for name in ids.key_columns]
+    if None in keys or Unreadable in map(type, keys):
+        return None
+    return message_id_of(row, ids)
+
+
 def _key_text(value: object) -> str:
     """The same text for the same value, whatever the session's time zone or the column's scale;
     another for every other value of the column's type."""
     match value:
         case datetime():
-            return str((value.astimezone(UTC) - EPOCH) // timedelta(microseconds=1))
+            aware = value if value.tzinfo else value.astimezone()
+            return str((aware - EPOCH) // timedelta(microseconds=1))
         case date():
             return value.isoformat()
         case Decimal():
             text = format(value, "f")
             return text.rstrip("0").rstrip(".") if "." in text else text
-        case bytes():
+        case bytes() | bytearray():
             return value.hex()
     return str(value)
 
@@ -155,9 +214,34 @@ def _key_text(value: object) -> str:
 def _payload(row: Mapping[str, object], content: str) -> dict[str, object]:
     about = {name: row[name] for name in ABOUT_PAYLOAD if row.get(name) is not None}
     value = row[content]
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray):
         return {"content_base64": base64.b64encode(value).decode(), **about}
     return {"content": value, **about}
+
+
+def _require_order(schema: StructType, column: str, pair: str, *, marked: bool) -> None:
+    if column not in schema.names:
+        raise ColumnsRefused(f"Column {column} of option orderColumn is missing.")
+    if not isinstance(schema[column].dataType, AtomicType):
+        kind = schema[column].dataType.simpleString()
+        raise ColumnsRefused(f"Column {column} of option orderColumn is {kind}: it has no order.")
+    if marked and schema[pair].metadata.get(ORDERED_BY) != column:
+        raise ColumnsRefused(
+            "Nothing says that the rows of a pair are in order and in one task: write what"
+            f" spark_bridge.ordered_by_pair(df, {column!r}) returns. Spark does not sort streams:"
+            " write each micro-batch by foreachBatch. Rows that are in order without it need option"
+            " orderChecked=false; several tasks of one pair are then found when all is sent."
+        )
+
+
+def _require_stable(schema: StructType, *columns: str) -> None:
+    for name in filter(None, columns):
+        if said := schema[name].metadata.get(UNSTABLE):
+            raise ColumnsRefused(
+                f"Column {name} makes the MessageId, and {said} gives it another value each time it"
+                " is computed: a row that is tried again would be sent twice. Take columns of the"
+                " source."
+            )
 
 
 def _check_payloads(types: Mapping[str, DataType]) -> None:

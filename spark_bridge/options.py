@@ -166,7 +166,7 @@ def write_options(given: Mapping[str, str], *, stream: bool) -> WriteOptions:
     for name in ("orderChecked", "onRefused"):
         if name in options and "orderColumn" not in options:
             raise OptionRefused(f"Option {name} is for orderColumn: without it leave {name} out.")
-    on_closed = options.one_of("onClosed", ("wait", "setAside", "fail"))
+    on_closed: OnClosed = options.one_of("onClosed", ("wait", "setAside", "fail"))
     if on_closed == "setAside" and "rejectedPath" not in options:
         raise OptionRefused("Option onClosed is setAside: option rejectedPath says where.")
     stops = options.one_of("onRefused", ("stop", "setAside")) == "stop"

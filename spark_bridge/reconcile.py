@@ -10,9 +10,13 @@ believed. Exit status 1 if anything is missing, lost, duplicated, out of order o
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pyarrow
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_bridge.job import (
     JobFailed,
@@ -23,11 +27,15 @@ from spark_bridge.job import (
     server_options,
     write_json,
 )
-from spark_bridge.load import add_source, read_messages
-from spark_bridge.mapping import MessageMapping, read_mapping
-from spark_bridge.message import message_id_of
+from spark_bridge.load import add_source, ids_of, read_messages
+from spark_bridge.mapping import read_mapping
+from spark_bridge.message import message_id_or_none, rows_of
 from spark_bridge.options import Ids
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+_MESSAGE_ID = StructField("message_id", StringType())
 KEY = ["partner", "tpa_id", "message_id"]
 """A MessageId is unique for a partner, and several partners may have an agreement of one name."""
 VIOLATIONS = ("missing", "lost", "duplicated", "out_of_order", "unexpected")
@@ -184,20 +192,24 @@ def _expected(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
             raise JobFailed("--partner: the mapping has no field partner; name a --tpa-id instead.")
         messages = messages.where(f.col("partner") == arguments.partner)
     place = f.col(mapping.order_column) if mapping.order_column else f.lit(None)
-    message_id = _message_id(mapping, arguments.job_id)
-    named = messages.select(*key[:-1], message_id, place.alias("place"))
+    named = _with_ids(messages.withColumn("place", place), ids_of(mapping, arguments.job_id))
+    named = named.select(*key[:-1], "message_id", "place")
     return named.groupBy(*key).agg(f.count("*").alias("rows"), f.min("place").alias("place"))
 
 
-def _message_id(mapping: MessageMapping, job_id: str | None) -> Column:
-    """As the load job makes it."""
-    if mapping.id_column:
-        return f.col(mapping.id_column).alias("message_id")
-    if not job_id:
-        raise JobFailed("--job-id is missing: with key_columns it makes the MessageIds.")
-    ids = Ids(key_columns=mapping.key_columns, job_id=job_id)
-    of_row = f.udf(lambda row: message_id_of(row, ids), "string", useArrow=False)
-    return of_row(f.struct(*mapping.key_columns)).alias("message_id")
+def _with_ids(messages: DataFrame, ids: Ids) -> DataFrame:
+    """With column `message_id`, made by what the load job makes it with, of values that come the
+    same way. It is null where load refuses the row for it."""
+    if ids.column:
+        return messages.withColumn("message_id", f.col(ids.column))
+    kept = messages.select(*{*KEY[:-1], "place", *ids.key_columns} & set(messages.columns))
+
+    def with_ids(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+        for batch in batches:
+            made = [message_id_or_none(row, ids) for row in rows_of(batch)]
+            yield batch.append_column("message_id", pyarrow.array(made, pyarrow.string()))
+
+    return kept.mapInArrow(with_ids, StructType([*kept.schema.fields, _MESSAGE_ID]))
 
 
 def _sent(spark: SparkSession, arguments: Namespace) -> DataFrame:

@@ -1,10 +1,10 @@
-"""Refused rows as JSON lines: `message_id`, `reason`, and the `row` as it came, bytes as base64,
-and of a value longer than LONGEST_VALUE its size only: Spark reads no line that is longer than
-20 MB.
+"""Refused rows as JSON lines: `message_id`, `reason`, `code`, and the `row` as it came, bytes as
+base64, and of a value longer than LONGEST_VALUE its size only: Spark reads no line that is longer
+than 20 MB.
 
-A task writes a hidden file; the commit of the job or micro-batch gives it its name, so that what a
-failed or duplicated attempt wrote is never seen, and removes those of attempts that were killed.
-What is left of a driver that was killed, a later commit removes after ABANDONED_AFTER.
+A task writes a hidden file; the commit of the job makes one file of them, so that what a failed or
+duplicated attempt wrote is never seen, and removes those of attempts that were killed. What is left
+of a driver that was killed, a later commit removes after ABANDONED_AFTER.
 """
 
 import base64
@@ -22,6 +22,7 @@ LONGEST_VALUE = 1024 * 1024
 """Characters or bytes."""
 ABANDONED_AFTER = timedelta(days=7)
 _END = ".tmp"
+_PIECE = 1024 * 1024  # bytes
 
 
 class RejectedRows:
@@ -36,9 +37,9 @@ class RejectedRows:
         """Its hidden name in the folder; empty: there is none."""
 
     @property
-    def digest(self) -> str:
-        """Of its rows, in whatever order: 32 hexadecimal digits."""
-        return f"{self._digests % 2**128:032x}"
+    def digest(self) -> int:
+        """Of its rows, in whatever order: those of several files are added."""
+        return self._digests % 2**128
 
     def __enter__(self) -> Self:
         return self
@@ -47,22 +48,34 @@ class RejectedRows:
         if self._stream is not None:
             self._stream.close()
 
-    def add(self, line: Line, reason: str) -> None:
+    def add(self, line: Line, reason: str, code: str = "") -> None:
         if self._stream is None:
             files, folder = file_system(self._folder)
             files.create_dir(folder, recursive=True)
             self.file = f"{_hidden(self._run)}{uuid.uuid4().hex}{_END}"
             self._stream = files.open_output_stream(f"{folder}/{self.file}")
         row = {name: _shown(value) for name, value in line.row.items()}
-        document = {"message_id": line.message_id, "reason": reason, "row": row}
+        document = {"message_id": line.message_id, "reason": reason, "code": code, "row": row}
         text = json.dumps(document, ensure_ascii=False, default=_as_text).encode()
         self._digests += int.from_bytes(sha256(text).digest())
         self._stream.write(text + b"\n")
 
 
-def publish(folder: str, file: str, name: str) -> None:
+def publish(folder: str, run: str, parts: Iterable[str], name: str) -> None:
+    """Make one file of these, however many tasks wrote them: the same rows, refused again by other
+    tasks, replace it."""
     files, root = file_system(folder)
-    files.move(f"{root}/{file}", f"{root}/{name}")
+    whole = f"{root}/{_hidden(run)}{uuid.uuid4().hex}{_END}"
+    with files.open_output_stream(whole) as target:
+        for part in parts:
+            with files.open_input_stream(f"{root}/{part}") as source:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+    try:
+        files.move(whole, f"{root}/{name}")
+    except OSError:  # HDFS replaces no file by another
+        files.delete_file(f"{root}/{name}")
+        files.move(whole, f"{root}/{name}")
 
 
 def sweep(folder: str, runs: Iterable[str]) -> None:
@@ -100,4 +113,4 @@ def _shown(value: object) -> object:
 
 
 def _as_text(value: object) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes | bytearray) else str(value)

@@ -4,21 +4,22 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
 
 from spark_bridge.client import require_reachable
+from spark_bridge.compat import DataSourceStreamArrowWriter
 from spark_bridge.message import Layout
-from spark_bridge.options import OptionRefused, read_options, write_options
+from spark_bridge.options import OptionRefused, WriteOptions, read_options, write_options
 from spark_bridge.reader import FeedReader, FeedStreamReader, StatusReader
 from spark_bridge.rows import INBOUND, OUTBOUND, PAYLOADS, require_columns
 from spark_bridge.writer import BatchWriter, StreamWriter
 
 
 class EbxmlDataSource(DataSource):
-    """`spark.dataSource.register(EbxmlDataSource)`. Its options: docs/spark.md."""
+    """Found by itself where the wheel is installed; otherwise `spark.dataSource.register`. Its
+    options: docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,7 +48,7 @@ class EbxmlDataSource(DataSource):
         if overwrite:
             raise OptionRefused("Mode overwrite: messages that were sent cannot be replaced.")
         options = write_options(self.options, stream=False)
-        layout = Layout(schema, options.ids, options.order_column)
+        layout = layout_of(options, schema)
         require_reachable(options.server)
         return BatchWriter(options, layout)
 
@@ -55,7 +56,13 @@ class EbxmlDataSource(DataSource):
         if overwrite:
             raise OptionRefused("Output mode complete: messages that were sent cannot be replaced.")
         options = write_options(self.options, stream=True)
-        layout = Layout(schema, options.ids, options.order_column)
+        layout = layout_of(options, schema)
         # Spark makes a writer for each micro-batch: the tasks wait for an MSH that is away.
         require_reachable(options.server, must_answer=False)
         return StreamWriter(options, layout)
+
+
+def layout_of(options: WriteOptions, schema: StructType) -> Layout:
+    """Raises ColumnsRefused."""
+    ordered = options.order_column
+    return Layout(schema, options.ids, ordered, order_checked=options.order_checked)

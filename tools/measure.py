@@ -3,8 +3,9 @@
     python tools/measure.py [FOLDER ...]              a column for each; default: this checkout
     python tools/measure.py [FOLDER] --journey NAME   the functions that are counted, by file
 
-Own code: lines of `msh`, `partners` and `spark_bridge` without migrations. The core: what a message
-passes through, that is CORE without FEATURES. Tests: lines of Python and TOML below `tests/`.
+Own code: lines of `msh`, `partners`, `msh_client` and `spark_bridge` without migrations. The core:
+what a message passes through, that is CORE without FEATURES. Tests: lines of Python and TOML below
+`tests/`.
 
 A journey begins at the functions that `tools/journeys.toml` names under `starts`, and follows every
 call that the source shows (`tools/calls.py` says how). What stands under `aside`, which an ordinary

@@ -1,6 +1,7 @@
 """Batch writes into a real MSH: every row once, whatever becomes of the tasks."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,19 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit, nullif
+from pyspark.sql.functions import col, expr, lit, nullif, spark_partition_id, when
 
 from msh.flows.operations import change_link
 from msh.models import OutboundMessage, OutboundPayload
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import Switch
 from spark_bridge import ordered_by_pair
 from tests.exchange.pair import Pair
 from tests.flows.flying import make_sky
 from tests.spark.disturbed import Dying, Losing
 from tests.spark.office import Office, load, orders, submitted
+
+OPERATOR = Actor("operator", "of the test")
 
 
 def order_numbers(pair: Pair) -> list[int]:
@@ -26,10 +30,10 @@ def order_numbers(pair: Pair) -> list[int]:
     return [int(payload.label) for payload in payloads]
 
 
-def summary_of(messages: DataFrame, office: Office, folder: Path, **options: Any) -> dict[str, int]:
+def summary_of(messages: DataFrame, office: Office, folder: Path, **options: Any) -> dict[str, Any]:
     """Load, and return what the job counted."""
     load(messages, office, summaryPath=folder / "summary", **options)
-    counted: dict[str, int] = json.loads((folder / "summary").read_text())
+    counted: dict[str, Any] = json.loads((folder / "summary").read_text())
     return counted
 
 
@@ -48,8 +52,11 @@ def test_rows_become_messages(spark: SparkSession, office: Office, tmp_path: Pat
         "accepted": 25,
         "known": 0,
         "rejected": 0,
+        "not_sent": 0,
+        "closed": 0,
         "requests": 4,  # two tasks with 12 and 13 rows
         "repeated": 0,
+        "codes": {},
     }
 
 
@@ -168,16 +175,153 @@ def test_order_of_each_pair(spark: SparkSession, office: Office) -> None:
         assert order_numbers(pair) == list(range(n, 120, 3))
 
 
+def test_order_that_nobody_made_is_refused_before_anything_is_sent(
+    spark: SparkSession, office: Office
+) -> None:
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 20)
+    ordered = ordered_by_pair(rows, "order_no")
+    for unmarked in (rows, rows.sortWithinPartitions("order_no"), ordered_by_pair(rows, "label")):
+        with pytest.raises(PySparkException, match="Nothing says that the rows of a pair are in"):
+            load(unmarked, office, orderColumn="order_no")
+    assert not submitted(pair).exists()
+    # What does not move rows keeps the mark.
+    load(ordered.withColumn("label", lit("7")), office, orderColumn="order_no")
+    assert submitted(pair).count() == 20
+
+
 def test_order_that_was_lost(spark: SparkSession, office: Office) -> None:
     pair = office.silent_pair()
+    options = {"orderColumn": "order_no", "orderChecked": "false"}
     descending = (
         orders(spark, [pair], 20).coalesce(1).sortWithinPartitions("order_no", ascending=False)
     )
     with pytest.raises(PySparkException, match=r"order_no is 18 after 19.*ordered_by_pair"):
-        load(descending, office, orderColumn="order_no")
+        load(descending, office, **options)
+    assert not submitted(pair).exists()
     apart = orders(spark, [pair], 20).repartitionByRange(2, "order_no")
-    with pytest.raises(PySparkException, match="Several tasks wrote rows of tpa-"):
-        load(apart.sortWithinPartitions("order_no"), office, orderColumn="order_no")
+    with pytest.raises(PySparkException, match=r"Several tasks wrote rows of tpa-.*are stored"):
+        load(apart.sortWithinPartitions("order_no"), office, **options)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_pairs_are_spread_over_so_many_tasks_as_asked(
+    spark: SparkSession, office: Office, tasks: int
+) -> None:
+    rows = orders(spark, [office.silent_pair()], 10)
+    ordered = ordered_by_pair(rows, "order_no", tasks)
+    count = ordered.select(spark_partition_id()).rdd.getNumPartitions()
+    assert count == tasks
+
+
+def test_rows_behind_one_that_is_refused_here_are_not_sent(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    """The MSH does not get to see the one that is refused."""
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 20)
+    bad = rows.withColumn("payload", when(col("order_no") != 5, col("payload")))
+    options = {"orderColumn": "order_no", "rejectedPath": tmp_path / "rejected"}
+    counted = summary_of(ordered_by_pair(bad, "order_no"), office, tmp_path, **options)
+    assert order_numbers(pair) == list(range(5))
+    assert (counted["rejected"], counted["not_sent"]) == (1, 14)
+    options |= {"onRefused": "setAside"}
+    counted = summary_of(ordered_by_pair(bad, "order_no"), office, tmp_path, **options)
+    assert order_numbers(pair) == [n for n in range(20) if n != 5]
+    assert (counted["rejected"], counted["not_sent"]) == (1, 0)
+
+
+def test_partner_that_is_closed_does_not_keep_others_waiting(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    closed, other = office.silent_pair(), office.silent_pair()
+    change_link.switch(closed.partner, Switch.ACCEPTS, on=False, actor=OPERATOR)
+    rows = ordered_by_pair(orders(spark, [closed, other], 40), "order_no", 1)
+    options = {"orderColumn": "order_no", "batchSize": 5, "onClosed": "setAside"}
+    aside = {"rejectedPath": tmp_path / "rejected"}
+    counted = summary_of(rows, office, tmp_path, **options, **aside)
+    assert order_numbers(other) == list(range(1, 40, 2))
+    assert (counted["accepted"], counted["closed"], counted["repeated"]) == (20, 20, 0)
+    with pytest.raises(PySparkException, match="PartnerClosed"):
+        load(rows, office, orderColumn="order_no", onClosed="fail")
+    change_link.switch(closed.partner, Switch.ACCEPTS, on=True, actor=OPERATOR)
+    counted = summary_of(rows, office, tmp_path, **options, **aside)
+    assert (counted["accepted"], counted["known"], counted["closed"]) == (20, 20, 0)
+    assert order_numbers(closed) == list(range(0, 40, 2))
+
+
+@pytest.mark.parametrize(
+    ("column", "sql"),
+    [
+        ("day", "CAST('10000-01-01' AS date)"),
+        ("day", "make_date(-4, 1, 1)"),
+        ("day", "CAST('+10000-01-01T00:00:00Z' AS timestamp)"),
+        ("day", "CAST(X'FF' AS string)"),
+    ],
+)
+def test_value_that_python_does_not_have_is_one_rows_trouble(
+    spark: SparkSession, office: Office, tmp_path: Path, column: str, sql: str
+) -> None:
+    pair = office.silent_pair()
+    sound = {"timestamp": "timestamp'2026-01-01'", "string": "'a'"}
+    of_others = next((value for kind, value in sound.items() if kind in sql), "date'2026-01-01'")
+    rows = orders(spark, [pair], 10).withColumn(
+        column, expr(f"CASE WHEN order_no = 5 THEN {sql} ELSE {of_others} END")
+    )
+    folder = tmp_path / "rejected"
+    options = {"keyColumns": f"order_no,{column}", "jobId": "job", "rejectedPath": folder}
+    counted = summary_of(rows, office, tmp_path, **options)
+    assert (counted["accepted"], counted["rejected"]) == (9, 1)
+    (refused,) = spark.read.json(str(folder)).collect()
+    assert refused["row"]["order_no"] == 5
+    assert refused["reason"].startswith(f"{column} is ")
+
+
+def test_ids_that_are_no_function_of_the_row_are_refused(
+    spark: SparkSession, office: Office
+) -> None:
+    """As far as the plan shows it: behind what else was done with the column."""
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 5)
+    for sql, said in {
+        "uuid()": "uuid()",
+        "concat('x', cast(rand() AS string))": "rand()",
+        "cast(monotonically_increasing_id() AS string)": "monotonically_increasing_id()",
+        "cast(current_timestamp() AS string)": "current_timestamp()",
+    }.items():
+        unstable = rows.withColumn("made", expr(sql)).withColumn("id", expr("upper(made)"))
+        with pytest.raises(PySparkException, match=re.escape(f"makes the MessageId, and {said}")):
+            load(
+                ordered_by_pair(unstable.drop("made"), "order_no"),
+                office,
+                idColumn="id",
+                orderColumn="order_no",
+            )
+    assert not submitted(pair).exists()
+    # Beside the id it does no harm.
+    harmless = rows.withColumn("conversation_id", expr("uuid()"))
+    load(ordered_by_pair(harmless, "order_no"), office, orderColumn="order_no")
+    assert submitted(pair).count() == 5
+
+
+def test_empty_payloads_are_refused(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    pair = office.silent_pair()
+    rows = orders(spark, [pair], 3).withColumn("made", expr("payload")).drop("payload", "label")
+    several = rows.withColumn(
+        "payloads",
+        expr(
+            "CASE order_no WHEN 0 THEN array() WHEN 1 THEN NULL"
+            " ELSE array(named_struct('content', made)) END"
+        ),
+    ).drop("made")
+    folder = tmp_path / "rejected"
+    counted = summary_of(several, office, tmp_path, rejectedPath=folder)
+    assert (counted["accepted"], counted["rejected"]) == (1, 2)
+    reasons = sorted(row["reason"] for row in spark.read.json(str(folder)).collect())
+    assert reasons == [
+        "payload is null: give it a value",
+        "payloads is empty: give it a payload",
+    ]
 
 
 BAD: dict[str, tuple[str, str | bytes | None]] = {
@@ -231,7 +375,9 @@ def test_bad_rows_are_set_aside_one_by_one(
     assert len(reasons) == len(BAD)
     summary_of(rows, office, tmp_path, idColumn="id", rejectedPath=folder)
     assert submitted(pair).count() == 4
-    (file,) = folder.iterdir()  # the same rows once more make the same file
+    # The same rows once more, by other tasks, make the same file.
+    summary_of(rows.repartition(3), office, tmp_path, idColumn="id", rejectedPath=folder)
+    (file,) = folder.glob("*.json")
     assert len(file.read_text().splitlines()) == len(BAD)
 
 
@@ -242,6 +388,7 @@ def test_row_without_a_place_in_the_order(
     rows = orders(spark, [pair], 3).coalesce(1).sortWithinPartitions("order_no")
     placed = rows.withColumn("place", nullif("order_no", lit(1)))
     options = {"keyColumns": "order_no", "jobId": "job", "orderColumn": "place"}
+    options |= {"orderChecked": "false", "onRefused": "setAside"}
     load(placed, office, rejectedPath=tmp_path / "rejected", **options)
     assert order_numbers(pair) == [0, 2]
     (rejected,) = spark.read.json(str(tmp_path / "rejected")).collect()

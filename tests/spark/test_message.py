@@ -73,6 +73,31 @@ def test_same_value(one: Any, other: Any) -> None:
     assert message_id(one) == message_id(other)
 
 
+def test_bytes_are_the_same_however_spark_gives_them() -> None:
+    assert message_id(bytearray(b"\x00\xff")) == message_id(b"\x00\xff")
+
+
+def test_first_moment_has_an_id_in_every_zone() -> None:
+    east = timezone(timedelta(hours=14))
+    first = datetime(1, 1, 1, tzinfo=east)
+    assert message_id(first) != message_id(first + timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("\u00e9", "e\u0301"), (date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)), ("a", "a ")],
+)
+def test_what_looks_alike_has_another_id(one: Any, other: Any) -> None:
+    """Composed and decomposed letters, another type, a blank: docs/spark.md says so."""
+    assert message_id(one) != message_id(other)
+
+
+def test_order_of_the_key_columns_is_part_of_the_id() -> None:
+    row = {"a": 1, "b": 2}
+    ids = [Ids(key_columns=names, job_id="job") for names in (("a", "b"), ("b", "a"))]
+    assert message_id_of(row, ids[0]) != message_id_of(row, ids[1])
+
+
 def test_id_is_the_same_in_every_run_and_another_in_every_job() -> None:
     expected = "job.455deb396aa0ff4105ee823fb415d3ee7059df43"
     assert message_id(1) == expected

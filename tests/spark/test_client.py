@@ -10,16 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from msh_client import ApiRefused, ApiUnavailable, Secret, Server
 from msh_client.connection import LONGEST_WAIT
 from spark_bridge.client import Client, PartnerClosed, require_reachable
 from spark_bridge.options import read_options
-from spark_bridge.reader import MARK_EVERY, FeedReader, FeedStreamReader
 
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
 CUT = "cut"
@@ -50,11 +47,9 @@ class Scripted(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script: list[Any] = []
         self.bodies: list[bytes] = []
-        self.gets: list[str] = []
         self.tokens: list[str] = []
         self.paths: list[str] = []
         """Of each POST."""
-        self.feed: Feed | None = None
         self.status = 200
         """Of the answer to each GET."""
 
@@ -69,29 +64,12 @@ class Scripted(ThreadingHTTPServer):
         return b"".join(json.dumps(answer).encode() + b"\n" for answer in answers)
 
 
-class Feed:
-    """`GET inbound` of an MSH that accepts `inflow` messages while each page is read."""
-
-    def __init__(self, stored: int, inflow: int) -> None:
-        self._stored, self._inflow = stored, inflow
-
-    def page(self, path: str) -> bytes:
-        query = parse_qs(urlsplit(path).query)
-        after, limit = int(query["after"][0]), int(query["limit"][0])
-        found = range(after + 1, min(after + limit, self._stored) + 1)
-        self._stored += self._inflow
-        rows = [{"position": number} for number in found]
-        return json.dumps({"results": rows, "next": found[-1] if found else after}).encode()
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: Scripted
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.server.gets.append(self.path)
-        answer = self.server.feed.page(self.path) if self.server.feed else b"<html>Another</html>"
-        self._answer(self.server.status, answer, {})
+        self._answer(self.server.status, b"<html>Another</html>", {})
 
     def do_POST(self) -> None:
         self.server.tokens.append(self.headers["Authorization"].removeprefix("Bearer "))
@@ -302,27 +280,6 @@ def test_token_that_was_replaced_is_read_again(api: Scripted, clock: Clock, tmp_
             client.submit(LINES)
     assert api.tokens == ["old", "new", "new", "new"]
     assert clock.waits == []
-
-
-@pytest.mark.parametrize("stored", [0, 3, MARK_EVERY, 3 * MARK_EVERY, 3 * MARK_EVERY + 1])
-def test_what_comes_in_while_the_feed_is_planned_is_left_for_later(
-    api: Scripted, stored: int
-) -> None:
-    """One message for each page is enough to be followed for as long as they come."""
-    api.feed = Feed(stored, inflow=1)
-    given = {"url": f"http://127.0.0.1:{api.server_port}", "token": "t0ken", "payloads": "false"}
-
-    stretches = FeedReader(read_options(given, stream=False)).partitions()
-
-    assert len(api.gets) <= stored // MARK_EVERY + 1
-    assert stored <= stretches[-1].until <= stored + len(api.gets)
-    stream = FeedStreamReader(read_options(given, stream=True))
-    for limit in (ReadMaxRows(10_000), ReadAllAvailable()):
-        api.gets.clear()
-        api.feed = Feed(stored, inflow=1)
-        end = stream.latestOffset({"position": 0}, limit)
-        assert len(api.gets) <= stored // MARK_EVERY + 1
-        assert stored <= end["position"] <= stored + len(api.gets)
 
 
 @pytest.mark.parametrize(

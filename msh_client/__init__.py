@@ -1,12 +1,13 @@
 """The REST API of an MSH, with the standard library only.
 
     server = Server("https://msh.example/api/v1", Secret("…"))
-    with Connection(server) as msh:
-        msh.get("inbound", after=0)
+    with Client(server) as msh:
+        msh.submit({…})
 
-What the API does: docs/api.md.
+docs/client.md; what the API does: docs/api.md.
 """
 
+from msh_client.client import Client, Page, Submitted, content_of
 from msh_client.connection import Answer, ApiRefused, ApiUnavailable, Connection
 from msh_client.server import Secret, Server, TokenEnv, TokenFile, api_url
 
@@ -16,10 +17,14 @@ __all__ = [
     "Answer",
     "ApiRefused",
     "ApiUnavailable",
+    "Client",
     "Connection",
+    "Page",
     "Secret",
     "Server",
+    "Submitted",
     "TokenEnv",
     "TokenFile",
     "api_url",
+    "content_of",
 ]

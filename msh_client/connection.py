@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 SHORTEST_WAIT = 0.25  # seconds
 LONGEST_WAIT = 30.0  # seconds
 NDJSON = "application/x-ndjson"
+NOT_NOW = "not_now"  # the answer to a line that may be accepted later
+RETRIED = frozenset({"busy", "closed", "incomplete", "internal"})
+"""Codes of problem documents after which the same request may be accepted."""
 
 
 class ApiRefused(Exception):
@@ -118,6 +121,22 @@ class Connection:
         )
         return [json.loads(line) for line in answer.body.splitlines()]
 
+    def bulk_until_open(
+        self, lines: Sequence[bytes], *, compress: bool = False, **query: object
+    ) -> list[dict[str, Any]]:
+        """As `bulk`; lines to a partner that is closed for now are sent again, until it is open.
+        Their order is kept, for the MSH accepts none of that partner meanwhile. Raises
+        ApiUnavailable also where a partner stays closed."""
+        answers = self.bulk(lines, compress=compress, **query)
+        patience = Patience(self.server.retry_timeout, self.clock)
+        while later := [n for n, answer in enumerate(answers) if answer["result"] == NOT_NOW]:
+            self.repeated += 1
+            patience.wait(0.0, f"{self.server.url}: {answers[later[0]]['reason']}")
+            again = self.bulk([lines[n] for n in later], compress=compress, **query)
+            for n, answer in zip(later, again, strict=True):
+                answers[n] = answer
+        return answers
+
     def ask(
         self,
         method: str,
@@ -150,15 +169,13 @@ class Connection:
                     if self.server.token.renew():
                         self._hang_up()
                         continue
-                if not _is_temporary(answer.status):
-                    raise self._refusal(answer, trouble)
+                reason, code = _reason(answer.body)
+                if not _is_temporary(answer.status, code):
+                    text = f"{self.server.url} {trouble}: {reason}"
+                    raise ApiRefused(answer.status, text, code)
             self._hang_up()
             self.repeated += 1
             patience.wait(wait, f"{self.server.url} {trouble}")
-
-    def _refusal(self, answer: Answer, trouble: str) -> ApiRefused:
-        reason, code = _reason(answer.body)
-        return ApiRefused(answer.status, f"{self.server.url} {trouble}: {reason}", code)
 
     def _exchange(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str]
@@ -217,9 +234,10 @@ def _target(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-def _is_temporary(status: int) -> bool:
-    """200: an answer that was cut. 500: nobody knows what was kept, as after a lost connection."""
-    return status in (200, 408, 429) or status >= 500
+def _is_temporary(status: int, code: str) -> bool:
+    """200: an answer that was cut. 500: nobody knows what was kept, as after a lost connection.
+    The code decides, if there is one: a proxy gives none."""
+    return code in RETRIED if code else status in (200, 408, 429) or status >= 500
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from msh_client.connection import ApiRefused, ApiUnavailable, Connection, Patience
+from msh_client.connection import NOT_NOW, ApiRefused, ApiUnavailable, Connection
 from msh_client.server import Server
 from spark_bridge.options import OnClosed
 
@@ -21,7 +21,6 @@ __all__ = [
     "require_reachable",
 ]
 
-NOT_NOW = "not_now"  # the answer to a line that may be accepted later
 FIRST_PATIENCE = 15.0  # seconds, for the driver's one request; its last try may take as long again
 
 
@@ -56,19 +55,12 @@ class Client(Connection):
         closed.
         """
         query = {"on_refusal": "stop"} if stop else {}
+        if on_closed == "wait":
+            return self.bulk_until_open(lines, compress=compress, **query)
         answers = self.bulk(lines, compress=compress, **query)
-        patience = Patience(self.server.retry_timeout, self.clock)
-        while later := [n for n, answer in enumerate(answers) if answer["result"] == NOT_NOW]:
-            reason = answers[later[0]]["reason"]
-            if on_closed == "setAside":
-                break
-            if on_closed == "fail":
-                raise PartnerClosed(f"{self.server.url}: {reason}")
-            self.repeated += 1
-            patience.wait(0.0, f"{self.server.url}: {reason}")
-            again = self.bulk([lines[n] for n in later], compress=compress, **query)
-            for n, answer in zip(later, again, strict=True):
-                answers[n] = answer
+        closed = next((answer for answer in answers if answer["result"] == NOT_NOW), None)
+        if closed and on_closed == "fail":
+            raise PartnerClosed(f"{self.server.url}: {closed['reason']}")
         return answers
 
 
@@ -94,11 +86,7 @@ def require_reachable(server: Server, *, must_answer: bool = True) -> None:
 
     with Client(quick, is_final=is_final) as client:
         try:
-            client.get("messages", limit=1)
-        except ApiRefused as refused:
-            # The token may be one that only sends.
-            if refused.status != HTTPStatus.FORBIDDEN:
-                raise
+            client.get("token")
         except ApiUnavailable as unavailable:
             if must_answer or wrong:
                 trouble = str(unavailable).partition("; ")[0]

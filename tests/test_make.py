@@ -13,6 +13,7 @@ TOO_OLD = "exit 1"
 NEEDS_MORE = {
     "browser": "Chromium",
     "cases": "time: public bug reports, at the real web server",
+    "client": "time: the real web server",
     "conformance": "time: pytest runs of its own",
     "corpus": "time: messages of other products, at the real web server",
     "delivery": "time: consumers that hang, queues of thousands, retention",

@@ -303,9 +303,7 @@ def test_a_wrong_address_is_found_on_the_driver(api: Scripted, url: str, said: s
         assert "retryTimeout" not in str(raised.value)
 
 
-def test_a_token_that_only_sends_is_no_wrong_address(api: Scripted) -> None:
-    api.status = 403
-    require_reachable(Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1))
+def test_a_token_that_is_none_is_found_on_the_driver(api: Scripted) -> None:
     api.status = 401
     with pytest.raises(ApiRefused, match="answered 401"):
         require_reachable(Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1))

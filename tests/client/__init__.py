@@ -1,0 +1,1 @@
+"""The Python client, `msh_client`, at the real web server."""

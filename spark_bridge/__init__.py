@@ -7,6 +7,7 @@ How to use it: docs/spark.md.
 """
 
 from spark_bridge.order import ordered_by_pair
+from spark_bridge.output import read_runs
 from spark_bridge.source import EbxmlDataSource
 
-__all__ = ["EbxmlDataSource", "ordered_by_pair"]
+__all__ = ["EbxmlDataSource", "ordered_by_pair", "read_runs"]

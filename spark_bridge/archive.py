@@ -5,13 +5,11 @@
 
 Messages of before that day (UTC, by the clock of the MSH; it has to have lasted ten minutes) which
 are final, and which no earlier run has: sent ones by their end, received ones by their receipt. One
-that was not final yet comes with a later run. What was written is read back before its folder
-`days=SINCE_UNTIL_POSITION` gets its name: counts and a hash of the headers against the MSH, asked a
-second time; payloads against a hash that was taken of what the MSH gave, before it was written, and
-against the size that the MSH says.
+that was not final yet comes with a later run. What was written is read back before it counts: the
+number and a hash of the headers against the MSH, asked a second time; payloads against a hash that
+was taken of what the MSH gave, before it was written, and against the size that the MSH says.
 """
 
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
@@ -37,7 +35,6 @@ FETCHING_TASKS = 8  # at once: each asks the MSH for one payload after the other
 COMMITTED_WITHIN = timedelta(minutes=10)
 """The database notes the end of a message some moments before others see it, and its clock is
 another one than the web process's."""
-_FINISHED = re.compile(r"days=[\d-]+_(\d{4}-\d\d-\d\d)_(\d+)")
 _KEY = ("direction", "date", "partner", "tpa_id", "message_id", "sequence_number", "epoch", "size")
 _NOT_FOUND = 404
 
@@ -49,26 +46,29 @@ def main(words: list[str] | None = None) -> int:
 class Reached(NamedTuple):
     """How far the runs have come."""
 
-    day: date = date(1970, 1, 1)
+    day: str = "1970-01-01"
     """Sent messages that ended before it are in the archive."""
     position: int = 0
     """Received messages up to it are; of those behind it, the ones that the archive has."""
 
 
 def archive(spark: SparkSession, arguments: Namespace) -> Summary:
-    output, until = Output(arguments.output), arguments.until
-    earlier = reached(output)
+    output, until = Output(spark, arguments.output), arguments.until
+    earlier = Reached(**output.found)
     options = server_options(arguments)
-    last = _last_day(options)
-    if not earlier.day < until <= last:
+    last, since = _last_day(options), date.fromisoformat(earlier.day)
+    if not since < until <= last:
         raise JobFailed(
-            f"--until {until}: a day after {earlier.day}, where the archive ends, to {last}, which"
+            f"--until {until}: a day after {since}, where the archive ends, to {last}, which"
             " is today once it has lasted some minutes."
         )
-    sent = _sent(spark, options, earlier.day, until)
+    output.begin()
+    sent = _sent(spark, options, since, until)
     behind = _received(spark, options, earlier.position)
-    if earlier != Reached():
-        behind = behind.join(_archived(spark, arguments.output), "position", "left_anti")
+    archived = output.rows("direction string, position long")
+    if archived is not None:
+        archived = archived.where("direction = 'inbound'").select("position")
+        behind = behind.join(archived, "position", "left_anti")
     # Messages become final at any time: from here on it is decided which of them are meant.
     is_meant = f.col("state").isin(*FINAL) & (f.col("date") < until)
     behind = behind.withColumn("meant", is_meant).localCheckpoint()
@@ -77,10 +77,11 @@ def archive(spark: SparkSession, arguments: Namespace) -> Summary:
     server = read_options(options, stream=False).server
     messages = _with_payloads(sent, server).unionByName(received, allowMissingColumns=True)
     messages = messages.withColumn("payloads_sha256", _payloads_sha256())
-    messages.write.mode("overwrite").partitionBy("direction", "date").parquet(output.unfinished)
-    kept = spark.read.schema(messages.schema).parquet(output.unfinished)
+    messages.write.partitionBy("direction", "date").parquet(output.folder)
+    kept = spark.read.schema(messages.schema).parquet(output.folder)
     counts = _compare(kept, sent.select(*_KEY).union(meant.select(*_KEY)))
-    output.finish(f"days={earlier.day}_{until}_{_last_of_all(behind, earlier.position)}")
+    now = Reached(str(until), _last_of_all(behind, earlier.position))
+    output.finish(counts["sent"] + counts["received"], now._asdict())
     return Summary(good=True, counts=counts)
 
 
@@ -92,12 +93,6 @@ def _last_day(options: dict[str, str]) -> date:
     """
     with Client(read_options(options, stream=False).server) as client:
         return (client.server_time() - COMMITTED_WITHIN).date()
-
-
-def reached(output: Output) -> Reached:
-    matches = map(_FINISHED.fullmatch, output.names())
-    runs = (Reached(date.fromisoformat(match[1]), int(match[2])) for match in matches if match)
-    return max(runs, default=Reached())
 
 
 def _sent(spark: SparkSession, options: dict[str, str], since: date, until: date) -> DataFrame:
@@ -114,12 +109,6 @@ def _received(
     asked["failOnDataLoss"] = "false"  # behind the first that was left, archived ones may be gone
     feed = spark.read.format("ebxml").options(**asked).load()
     return feed.select(f.lit("inbound").alias("direction"), _day("received_at"), "*")
-
-
-def _archived(spark: SparkSession, output: str) -> DataFrame:
-    """Positions of the received messages that earlier runs have written."""
-    files = spark.read.schema("direction string, position long").parquet(output)
-    return files.where("direction = 'inbound'").select("position")
 
 
 def _content(spark: SparkSession, options: dict[str, str], meant: DataFrame) -> DataFrame:

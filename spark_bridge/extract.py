@@ -3,8 +3,9 @@
     spark-submit spark_bridge/extract.py --url https://msh.example --token-file token \\
         --output orders --columns orders.toml
 
-Each run adds a folder `positions=AFTER-UNTIL` of what has come since the last one. A payload that
-is no XML leaves its columns null, and says so in `payload_error`: exit status 1.
+Each run writes what has come since the last one; spark_bridge.read_runs(spark, "orders") reads the
+folder. A payload that is no XML leaves its columns null, and says so in `payload_error`: exit
+status 1.
 """
 
 import re
@@ -25,7 +26,6 @@ from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, ser
 from spark_bridge.output import Output
 from spark_bridge.rows import INBOUND
 
-_FINISHED = re.compile(r"positions=\d+-(\d+)")
 _ATTRIBUTE = re.compile(r"(.*?)/?@([\w.-]+:)?([\w.-]+)")
 """`elements/@name` or `@prefix:name`; what stands in a predicate is none."""
 _XML = "http://www.w3.org/XML/1998/namespace"
@@ -44,11 +44,12 @@ class PayloadColumns:
 
     def values(self, payloads: Iterable[Mapping[str, Any]]) -> dict[str, str | None]:
         """Of a message; `payload_error` says why there are none."""
-        content = next((one["content"] for one in payloads if one["number"] == self.payload), None)
-        if content is None:
-            return {ERROR: f"there is no payload {self.payload}"}
+        payload = next((one for one in payloads if one["number"] == self.payload), None)
+        if payload is None or payload["content"] is None:
+            missing = "there is no" if payload is None else "retention has removed"
+            return {ERROR: f"{missing} payload {self.payload}"}
         try:
-            root = fromstring(bytes(content))  # noqa: S314 - expat expands no entities beyond bounds
+            root = fromstring(bytes(payload["content"]))  # noqa: S314 - expat expands no entities beyond bounds
         except (ParseError, LookupError, ValueError) as error:
             return {ERROR: f"no XML: {error}"}
         return {name: self._value(root, path) for name, path in self.paths.items()}
@@ -81,32 +82,33 @@ def main(words: list[str] | None = None) -> int:
 
 def extract(spark: SparkSession, arguments: Namespace) -> Summary:
     columns = read_columns(arguments.columns) if arguments.columns else None
-    output = Output(arguments.output)
-    after = last_position(output)
+    output = Output(spark, arguments.output)
+    after = output.found.get("position", 0)
     feed = (
         spark.read.format("ebxml")
         .options(**server_options(arguments), startingPosition=after)
         .options(pageSize=arguments.page_size, numPartitions=arguments.partitions)
+        .options(failOnDataLoss=_text(not arguments.skip_removed))
+        .options(payloads=_text(columns is not None or not arguments.without_payloads))
         .load()
     )
     rows = feed if columns is None else _with_columns(feed, columns)
     rows = rows.drop("payloads") if arguments.without_payloads else rows
-    rows.write.mode("overwrite").parquet(output.unfinished)
-    written = spark.read.schema(rows.schema).parquet(output.unfinished)
+    output.begin()
+    rows.write.parquet(output.folder)
+    written = spark.read.schema(rows.schema).parquet(output.folder)
     count, until = written.agg({"*": "count", "position": "max"}).first() or (0, None)
     errors = 0 if columns is None else written.where(col(ERROR).isNotNull()).count()
     if until is None:
-        output.drop_unfinished()
+        output.drop()
     else:
-        output.finish(f"positions={after}-{until}")
+        output.finish(count, {"position": until})
     counts = {"messages": count, "payload_errors": errors, "position": until or after}
     return Summary(good=errors == 0, counts=counts)
 
 
-def last_position(output: Output) -> int:
-    """Up to where earlier runs have come; 0 if there were none."""
-    matches = map(_FINISHED.fullmatch, output.names())
-    return max((int(match[1]) for match in matches if match), default=0)
+def _text(flag: bool) -> str:
+    return str(flag).lower()
 
 
 def _with_columns(feed: DataFrame, columns: PayloadColumns) -> DataFrame:
@@ -144,9 +146,14 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--columns", metavar="FILE", help="columns to extract, TOML; see docs/spark.md"
     )
+    parser.add_argument(
+        "--skip-removed",
+        action="store_true",
+        help="go on although retention has removed messages that were not extracted",
+    )
     parser.add_argument("--without-payloads", action="store_true", help="write the columns only")
     parser.add_argument("--partitions", type=int, default=8, help="maximum number of tasks (8)")
-    parser.add_argument("--page-size", type=int, default=500, help="messages in a request (500)")
+    parser.add_argument("--page-size", type=int, default=1000, help="messages in a request (1000)")
     return parser
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -94,9 +93,11 @@ def run(job: Job, arguments: argparse.Namespace, name: str) -> int:
         _print(summary, arguments.summary)
     except _SAID as error:
         return _fail(str(error))
-    except (PySparkException, Py4JJavaError) as error:
+    except PySparkException as error:
         return _fail(_reason(str(error)))
     except Exception as error:  # noqa: BLE001 - status 1 would say that the job was done
+        if type(error).__name__ == "Py4JJavaError":  # a client of Spark Connect has no py4j
+            return _fail(_reason(str(error)))
         traceback.print_exc()
         return _fail(f"{type(error).__name__}: {error}")
     return 0 if summary.good else 1

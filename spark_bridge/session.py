@@ -1,28 +1,26 @@
-"""A Spark session for the jobs: with Java that is new enough, and this Python for the tasks."""
+"""A Spark session for the jobs: the one that there is, one of Spark Connect, or a new one, with a
+Java that is new enough and this Python for the tasks."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+import msh_client
+import spark_bridge
 from spark_bridge.source import EbxmlDataSource
 
 OLDEST_JAVA = 17
-USUAL = {
-    "spark.ui.showConsoleProgress": "true",  # spark-submit shows it of itself in its shells only
-    # What a task has in its memory at once, however large the documents are: a request's worth.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
-}
-"""Of the jobs, unless it is configured otherwise."""
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+USUAL_BATCH_BYTES = 4 * 1024 * 1024
+"""Unless it is configured: what a task has in its memory at once, however large the documents are,
+a request's worth."""
 CURE = (
     f"install it (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless),"
     " or name another one by JAVA_HOME"
@@ -36,15 +34,10 @@ class JavaMissing(Exception):
 def open_session(name: str) -> SparkSession:
     """The session of this process, with format `ebxml` registered. Raises JavaMissing.
 
-    Under spark-submit it has what was submitted; else it is local, as SPARK_MASTER says
-    (`local[*,4]`: a task may fail three times).
+    Under spark-submit it has what was submitted, with SPARK_REMOTE it is that of a server of Spark
+    Connect; else it is local, as SPARK_MASTER says (`local[*,4]`: a task may fail three times).
     """
-    require_java()
-    # Spark would take python3 from the PATH, which need not have pyarrow.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if SparkSession.getActiveSession() is None:
-        SparkContext(conf=_configuration(name), gateway=gateway())
-    session = SparkSession.builder.getOrCreate()
+    session = SparkSession.getActiveSession() or _new_session(name)
     register(session)
     return session
 
@@ -58,24 +51,21 @@ def register(session: SparkSession) -> None:
             raise
 
 
-@cache
-def gateway() -> Any:
-    """Return py4j's gateway to the JVM of this process: that of spark-submit, or a new one. Spark
-    uses it too, because `open_session` hands it over."""
-    return launch_gateway()  # type: ignore[no-untyped-call]
-
-
-def _configuration(name: str) -> SparkConf:
-    given = {setting: value for setting, value in USUAL.items() if not is_configured(setting)}
-    if not _is_submitted():
-        given["spark.master"] = os.environ.get("SPARK_MASTER", "local[*,4]")
-    return SparkConf().setAppName(name).setAll(list(given.items()))
-
-
-def is_configured(name: str) -> bool:
-    """Whether spark-submit or a file of its configuration sets it. PySpark's own SparkConf is empty
-    before there is a context."""
-    return bool(gateway().jvm.org.apache.spark.SparkConf().contains(name))
+def _new_session(name: str) -> SparkSession:
+    builder = SparkSession.builder.appName(name)
+    # Spark would take python3 from the PATH, which need not have pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "SPARK_REMOTE" in os.environ:
+        # Its server need not have the bridge.
+        for package in (spark_bridge, msh_client):
+            cloudpickle.register_pickle_by_value(package)
+    else:
+        require_java()
+        if not _is_submitted():
+            builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
+    session = builder.getOrCreate()
+    session.conf.set(BATCH_BYTES, session.conf.get(BATCH_BYTES, str(USUAL_BATCH_BYTES)))
+    return session
 
 
 def require_java() -> None:

@@ -1,8 +1,7 @@
 """The jobs, as a person starts them, against a real MSH."""
 
 import json
-from datetime import UTC, date, datetime, time, timedelta
-from itertools import pairwise
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,10 @@ from pyspark.sql import SparkSession
 
 from msh.models import InboundMessage
 from spark_bridge import archive, extract, load, reconcile
-from spark_bridge.archive import Reached, reached
-from spark_bridge.output import Output
+from spark_bridge.output import read_runs
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted
-from tests.spark.test_read import last_position, receive
+from tests.spark.test_read import end_of_feed, receive, retention_removes
 from tests.waiting import wait_until
 
 MAPPING = """
@@ -143,34 +141,41 @@ def test_load_table_of_a_database(spark: SparkSession, office: Office, tmp_path:
 
 
 def test_extract_goes_on_where_it_stopped(
-    spark: SparkSession, office: Office, tmp_path: Path
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a file system that only Hadoop knows."""
     mounts = spark.sparkContext._jsc.hadoopConfiguration()
     mounts.set("fs.viewfs.mounttable.msh.link./data", tmp_path.as_uri())
     pair = office.pair()
-    before = last_position(spark, office)
-    (tmp_path / "out" / f"positions=0-{before}").mkdir(parents=True)
     output = "viewfs://msh/data/out"
     columns = tmp_path / "columns.toml"
     columns.write_text('[columns]\nnumber = "@no"\nline = "Line/@position"\nbuyer = "Buyer"\n')
     words = [*server(office), "--output", output, "--columns", str(columns)]
-    for first, last in ((1, 2), (3, 4)):
+    words += ["--summary", str(tmp_path / "summary")]
+    receive(pair, 1, 1)
+    extract.main(words)  # what other tests have received too
+    for first, last in ((2, 3), (4, 5)):
         receive(pair, first, last)
-        assert extract.main([*words, "--summary", str(tmp_path / "summary")]) == 0
+        assert extract.main(words) == 0
         assert (summary(tmp_path)["messages"], summary(tmp_path)["payload_errors"]) == (2, 0)
     assert extract.main(words) == 0  # nothing new
-    folders = sorted(folder.name for folder in (tmp_path / "out").iterdir())
-    ends = [int(name.rpartition("-")[2]) for name in folders]
-    assert folders == [f"positions={a}-{b}" for a, b in pairwise([0, *ends])]
-    rows = spark.read.parquet(output).orderBy("position").collect()
-    assert [row["number"] for row in rows] == ["1", "2", "3", "4"]
+    assert (summary(tmp_path)["messages"], summary(tmp_path)["position"]) == (
+        0,
+        end_of_feed(office),
+    )
+    mine = read_runs(spark, output).where(f"partner = '{pair.partner.name}'")
+    rows = mine.orderBy("position").collect()
+    assert [row["number"] for row in rows] == ["1", "2", "3", "4", "5"]
     assert {(row["line"], row["buyer"], row["payload_error"]) for row in rows} == {
         (None, None, None)
     }
     columns.write_text('payload = 2\n[columns]\nnumber = "@no"\n')
-    receive(pair, 5, 5)
-    assert extract.main(words) == 1  # two bytes that are no XML
+    receive(pair, 6, 8)
+    retention_removes(pair, 7, 7)
+    assert extract.main(words) == 2
+    assert "were removed by retention" in capsys.readouterr().err.splitlines()[-1]
+    assert extract.main([*words, "--skip-removed"]) == 1  # two bytes that are no XML
+    assert summary(tmp_path)["messages"] == 2
 
 
 def test_archive(
@@ -202,7 +207,7 @@ def test_archive(
     ]
     assert archive.main([*words, "--until", str(today)]) == 2
     assert f"a day after {today}" in capsys.readouterr().err
-    contents = spark.read.parquet(str(output)).selectExpr("direction", "inline(payloads)")
+    contents = read_runs(spark, str(output)).selectExpr("direction", "inline(payloads)")
     kept = [bytes(row["content"]) for row in contents.where("number = 1").collect()]
     received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
     assert sorted(kept) == sorted([b'<Order no="1"/>', b'<Order no="2"/>', *received])
@@ -221,14 +226,6 @@ def test_archive_waits_until_the_ends_of_the_day_before_are_committed(
     words = [*server(office), "--output", str(tmp_path / "archive"), "--until", str(today)]
     assert archive.main([*words, "--summary", str(tmp_path / "summary")]) == 2
     assert "which is today once it has lasted some minutes" in capsys.readouterr().err
-
-
-def test_how_far_the_archive_has_come(spark: SparkSession, tmp_path: Path) -> None:
-    output = Output(str(tmp_path))
-    assert reached(output) == Reached(date(1970, 1, 1), 0)
-    for name in ("days=1970-01-01_2026-11-01_9", "days=2026-11-01_2026-11-08_40", "_unfinished"):
-        (tmp_path / name).mkdir()
-    assert reached(output) == Reached(date(2026, 11, 8), 40)
 
 
 @pytest.mark.parametrize(

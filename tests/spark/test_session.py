@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_bridge.session import JavaMissing, gateway, is_configured, require_java
+from spark_bridge.session import (
+    BATCH_BYTES,
+    USUAL_BATCH_BYTES,
+    JavaMissing,
+    open_session,
+    require_java,
+)
 
 CURE = "install it (Debian, Ubuntu: apt install openjdk-17-jre-headless), or name another one"
 
@@ -40,12 +46,12 @@ def test_java_that_is_new_enough() -> None:
     require_java()
 
 
-def test_setting_of_spark_submit(spark: SparkSession) -> None:
-    """It hands them over as properties of the JVM."""
-    system = gateway().jvm.java.lang.System
-    assert not is_configured("spark.of.this.test")
+def test_settings_of_another_program_stay(spark: SparkSession) -> None:
+    """Of a session that is there, nothing is changed; of a new one, only what nobody configured."""
+    assert spark.conf.get(BATCH_BYTES) == str(USUAL_BATCH_BYTES)
+    spark.conf.set(BATCH_BYTES, "1234567")
     try:
-        system.setProperty("spark.of.this.test", "false")
-        assert is_configured("spark.of.this.test")
+        assert open_session("another") is spark
+        assert spark.conf.get(BATCH_BYTES) == "1234567"
     finally:
-        system.clearProperty("spark.of.this.test")
+        spark.conf.set(BATCH_BYTES, str(USUAL_BATCH_BYTES))

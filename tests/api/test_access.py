@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 from django.test import Client
 
 from msh.models import ApiToken, InboundMessage
@@ -183,6 +184,31 @@ def test_error_of_ours_is_a_problem_too(
     answer = shop.post("messages", order(world))
     assert_problem(answer, 500, "see the log")
     assert b"secret" not in answer.content
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyError("secret"), 500), (OperationalError("no database"), 503)]
+)
+def test_error_before_any_view_is_a_problem_too(
+    shop: Application, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("msh.admin.framework.time_zone.TimeZones.__call__", broken)
+    client = Client(raise_request_exception=False, headers={"X-Request-Id": "job-7"})
+    answer = client.get("/api/v1/messages")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (
+        *(status, "application/problem+json"),
+    )
+    assert (answer.json()["code"], answer.json()["request_id"]) == (refusal_of(status), "job-7")
+    assert ("Retry-After" in answer.headers) == (status == 503)
+    assert b"secret" not in answer.content
+
+
+def test_host_that_is_none_of_ours_is_a_problem_too(shop: Application) -> None:
+    answer = shop.ask("GET", "messages", headers={"Host": "elsewhere.example"})
+    assert_problem(answer, 400, "elsewhere.example", "ALLOWED_HOSTS", code=Refusal.REQUEST)
 
 
 # --- made and revoked ---------------------------------------------------------------------------

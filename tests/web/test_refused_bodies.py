@@ -1,5 +1,7 @@
 """What the web server itself refuses of a partner that it knows is an event of the link, too."""
 
+import http.client
+import json
 import socket
 import uuid
 from collections.abc import Iterator
@@ -7,7 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from msh.models import History
+from msh.flows.operations import tokens
+from msh.models import History, Scope
 from msh.protocol.reason import Refusal
 from partners.models import Credential, Partner, digest_of
 from tests.waiting import wait_until
@@ -93,3 +96,29 @@ def test_stranger_is_no_event(web: int, token: bytes) -> None:
     answer_to(web, token, CHUNKED, BROKEN)
     wait_until(lambda: bool(events()), what="the event of the partner")
     assert sum(times for *_, times in events()) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "length", "status"),
+    [(b"127.0.0.1", 100, 408), (b"elsewhere.example", 4, 400)],
+    ids=["body", "host"],
+)
+def test_what_is_refused_of_the_api_has_an_id_and_an_address(
+    web: int, transactional_db: None, host: bytes, length: int, status: int
+) -> None:
+    """Whatever refuses it: the web server, or Django before any view."""
+    _, secret = tokens.make(f"shop-{status}", [Scope.SEND])
+    head = (
+        b"POST /api/v1/messages HTTP/1.1\r\nX-Request-Id: job-7\r\nHost: %s\r\n"
+        b"Authorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    with closing(socket.create_connection(("127.0.0.1", web), timeout=30)) as client:
+        client.sendall(head % (host, secret.encode(), length) + b"some")
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        raw = response.read()
+    assert response.headers["Content-Type"] == "application/problem+json", raw
+    problem = json.loads(raw)
+    assert (response.status, problem["status"]) == (status, status)
+    assert problem["type"] == f"/api/problems#{problem['code']}"
+    assert problem["request_id"] == response.headers["X-Request-Id"] == "job-7"

@@ -23,6 +23,8 @@ from django.utils.timezone import localtime
 from django.views import csrf as csrf_views
 from django.views import defaults
 
+from msh.api.framework.problems import outside_views
+
 from .actions import REASON_LIMIT
 
 logger = logging.getLogger(__name__)
@@ -71,9 +73,13 @@ _DEFECT = (
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400. The host name may be what is wrong, so nothing here asks for it."""
+    host = request.headers.get("Host", "")
+    if _is_api(request):
+        wrong_host = f"No MSH answers under the host name {host[:255]!r} (ALLOWED_HOSTS)."
+        is_host = isinstance(exception, DisallowedHost)
+        return outside_views(400, wrong_host if is_host else "The request is malformed.")
     if not _is_console(request):
         return defaults.bad_request(request, exception)
-    host = request.headers.get("Host", "")
     lines = ["The request was refused before it reached a page. Nothing was done."]
     if isinstance(exception, DisallowedHost):
         lines.append(
@@ -107,9 +113,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """500; 503 if the database is what is missing."""
+    has_database = not isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
+    if _is_api(request):
+        said = "Internal server error; see the log." if has_database else "Retry the same request."
+        return outside_views(500 if has_database else 503, said)
     if not _is_console(request):
         return defaults.server_error(request)
-    if not isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+    if has_database:
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         return plain(status, "The console has an error", _DEFECT, _DASHBOARD)
     return plain(
@@ -217,6 +227,10 @@ def _with_reason(request: HttpRequest) -> str:
     if reason:
         query["reason"] = reason
     return f"{request.path}?{query.urlencode()}" if query else request.path
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/")
 
 
 def _is_console(request: HttpRequest) -> bool:

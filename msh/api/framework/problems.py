@@ -180,8 +180,16 @@ def handler(error: Exception, context: Mapping[str, Request]) -> Response:
 
 @csrf_exempt
 def not_found(request: HttpRequest) -> JsonResponse:
-    found = problem_document(404, f"{request.path} is not a path of this API: see /api/docs")
-    return JsonResponse(found, status=404, content_type=ProblemRenderer.media_type)
+    return outside_views(404, f"{request.path} is not a path of this API: see /api/docs")
+
+
+def outside_views(status: int, detail: str) -> JsonResponse:
+    """The problem document of a request that no view has seen."""
+    document = problem_document(status, detail)
+    answer = JsonResponse(document, status=status, content_type=ProblemRenderer.media_type)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        answer.headers["Retry-After"] = str(RETRY_AFTER)
+    return answer
 
 
 _Translation = Callable[[Any], exceptions.APIException]

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import orjson
@@ -22,6 +22,7 @@ from msh.protocol.reason import Refusal
 
 from . import schema
 from .documents import ExplainedDocument
+from .framework.access import partners_of
 from .framework.parsers import of_json, whole
 from .framework.problems import NotNow, Refused, TooLarge, Unreadable
 from .framework.query import Form
@@ -51,9 +52,11 @@ class Lines:
 
     body: bytes
     gzip: bool
+    partners: frozenset[int] | None = None
+    """Only agreements with these are there."""
 
     def __iter__(self) -> Iterator[list[Entry]]:
-        agreements = Agreements()
+        agreements = Agreements(self.partners)
         for block in self.blocks():
             entries: list[Entry] = []
             for at in range(0, len(block), _AT_ONCE):
@@ -140,6 +143,7 @@ class BytesParser(LinesParser):
 
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND, "GET": Scope.READ}
+    narrows = True
     parser_classes = [LinesParser, BytesParser]
     encodings = ("identity", "gzip")
 
@@ -188,7 +192,7 @@ class BulkView(ApiView):
         if not isinstance(lines, Lines):
             raise Unreadable("", "The body is empty. Send one line per message.")
         try:
-            answers = submit_all(lines)
+            answers = submit_all(replace(lines, partners=partners_of(request)))
         except InTheWay as error:
             raise NotNow(
                 "Conflict with a concurrent request; nothing was stored. Retry.", wait=1

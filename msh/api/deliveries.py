@@ -16,6 +16,7 @@ from msh.protocol.kinds import DeliveryState
 
 from . import schema
 from .documents import INBOUND, InboundDocument
+from .framework.access import partners_of, within
 from .framework.parsers import JsonParser
 from .framework.query import Form, validated_body
 from .framework.view import ApiView
@@ -63,6 +64,7 @@ class SettledDocument(Form):
 
 class TakeView(ApiView):
     scopes = {"POST": Scope.CONSUME}
+    narrows = True
     parser_classes = [JsonParser]
 
     @extend_schema(
@@ -111,11 +113,17 @@ def _consumer(request: Request, name: str) -> Consumer:
         raise PermissionDenied(
             f"Token {token} is not bound to consumer {name}: create a token that is."
         )
+    partners = partners_of(request)
+    if partners is not None and consumer.partner_id not in partners:
+        raise PermissionDenied(
+            f"Consumer {name} takes messages of other partners than token {token} is bound to."
+        )
     return consumer
 
 
 class SettleView(ApiView):
     scopes = {"POST": Scope.CONSUME}
+    narrows = True
     parser_classes = [JsonParser]
 
     @extend_schema(
@@ -129,7 +137,9 @@ class SettleView(ApiView):
         """
         form = validated_body(request, Settle)
         token: Any = request.auth
-        ours = Delivery.objects.filter(consumer__api_tokens=token)
+        ours = within(
+            request, Delivery.objects.filter(consumer__api_tokens=token), "message__link__partner"
+        )
         delivery = ours.select_related("consumer").filter(pk=id).first()
         if delivery is None:
             raise Http404(f"No delivery {id}: take it first.")

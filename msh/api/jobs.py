@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -31,8 +32,9 @@ from partners.models import Partner
 
 from . import schema
 from .documents import JOB, JOB_ROW, JobDocument, JobRowDocument
-from .framework.access import require_permissions
+from .framework.access import partners_of, require_permissions, within
 from .framework.parsers import JsonParser
+from .framework.problems import Unreadable
 from .framework.query import (
     LARGEST_ID,
     Form,
@@ -69,18 +71,25 @@ JOBS = list_view(
 )
 
 
+def _jobs(request: Request) -> QuerySet[BulkJob]:
+    """A job is of a partner if its rows were chosen by the partner."""
+    return within(request, BulkJob.objects.all())
+
+
 class JobView(ApiView):
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
 
     @extend_schema(operation_id="get_job", responses={200: JobDocument, **schema.problems(404)})
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
         """One job: it is done when `state` is not `running`."""
         require_permissions(request, "msh.view_bulkjob")
-        return Response(JobDocument(get_object_or_404(BulkJob, pk=id)).data)
+        return Response(JobDocument(get_object_or_404(_jobs(request), pk=id)).data)
 
 
 class JobRowsView(ApiView):
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
 
     @extend_schema(
         operation_id="list_job_rows",
@@ -91,7 +100,7 @@ class JobRowsView(ApiView):
         """The result for each row of a job."""
         require_permissions(request, "msh.view_bulkjob")
         query = validated_query(request, PageQuery)
-        job = get_object_or_404(BulkJob, pk=id)
+        job = get_object_or_404(_jobs(request), pk=id)
         return Response(page(BulkItem.objects.filter(job=job), JOB_ROW, query))
 
 
@@ -105,12 +114,13 @@ class QueueDocument(Form):
 
 class QueueView(ApiView):
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
 
     @extend_schema(operation_id="get_queue", responses={200: QueueDocument, **schema.problems(404)})
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
         """The messages that `cancel-queue` would cancel now: the oldest 100,000 of the queue."""
         require_permissions(request, "msh.view_outboundlink")
-        link = get_object_or_404(OutboundLink, pk=id)
+        link = get_object_or_404(within(request, OutboundLink.objects.all()), pk=id)
         return Response(QueueDocument(queue_of(link)).data)
 
 
@@ -137,20 +147,23 @@ class _ChosenRows(ApiView):
     row, and what the query means."""
 
     scopes = {"GET": Scope.OPERATE, "POST": Scope.OPERATE}
+    narrows = True
     parser_classes = [JsonParser]
     bulk: ClassVar[BulkAction]
     action: ClassVar[OperatorAction]
     query: ClassVar[type[Form]]
     form: ClassVar[type[Form]]
 
-    def limits(self, form: Mapping[str, Any]) -> Limits:
-        """Raises Http404."""
+    def limits(self, form: Mapping[str, Any], partner: str) -> Limits:
+        """`partner`: the name of the one that is chosen, or empty. Raises Http404."""
         raise NotImplementedError
 
     def get(self, request: Request) -> Response:
         require_permissions(request, *self.action.permissions)
         query = validated_query(request, self.query)
-        rows = bulk_jobs.rows_of(self.bulk, query.get("since", EVER), **self.limits(query))
+        rows = bulk_jobs.rows_of(
+            self.bulk, query.get("since", EVER), **self._limits(request, query)
+        )
         return Response({"count": rows.count(), "seen": bulk_jobs.seen(self.bulk, rows)})
 
     def post(self, request: Request) -> Response:
@@ -162,10 +175,18 @@ class _ChosenRows(ApiView):
             form.get("if_seen"),
             actor(request, form["reason"]),
             confirmation=form.get("confirmation"),
-            **self.limits(form),
+            **self._limits(request, form),
         )
         job.refresh_from_db()
         return created(JobDocument(job).data, "jobs", job.pk)
+
+    def _limits(self, request: Request, form: Mapping[str, Any]) -> Limits:
+        partner: str = form.get("partner", "")
+        if partner and not within(request, Partner.objects.filter(name=partner), "pk").exists():
+            raise Http404(f"No partner {partner!r}.")
+        if not partner and partners_of(request) is not None:
+            raise Unreadable("partner", "partner: the token is bound to partners; name one")
+        return self.limits(form, partner)
 
 
 ChosenT = TypeVar("ChosenT", bound=_ChosenRows)
@@ -199,11 +220,11 @@ class ReplaysView(_ChosenRows):
     query = ReplaysQuery
     form = ReplaysForm
 
-    def limits(self, form: Mapping[str, Any]) -> Limits:
+    def limits(self, form: Mapping[str, Any], partner: str) -> Limits:
         consumer = Consumer.objects.filter(name=form["consumer"]).first()
         if consumer is None:
             raise Http404(f"No consumer {form['consumer']!r}.")
-        return {"consumer": consumer.pk, "partner": _known_partner(form)}
+        return {"consumer": consumer.pk, "partner": partner}
 
 
 class StoppedQuery(Form):
@@ -229,9 +250,9 @@ class _Stopped(_ChosenRows):
     query = StoppedQuery
     form = StoppedForm
 
-    def limits(self, form: Mapping[str, Any]) -> Limits:
+    def limits(self, form: Mapping[str, Any], partner: str) -> Limits:
         return {
-            "partner": _known_partner(form),
+            "partner": partner,
             "conversation": form.get("conversation_id", ""),
             "incident": form.get("incident"),
             "spare_copied": self.bulk == BulkAction.SUBMIT_AGAIN,
@@ -255,11 +276,3 @@ class ResumeMessagesView(_Stopped):
 
     bulk = BulkAction.RESUME_MESSAGES
     action = actions.RESUME_MESSAGE
-
-
-def _known_partner(form: Mapping[str, Any]) -> str:
-    """Empty for any. Raises Http404."""
-    partner: str = form.get("partner", "")
-    if partner and not Partner.objects.filter(name=partner).exists():
-        raise Http404(f"No partner {partner!r}.")
-    return partner

@@ -22,7 +22,7 @@ from .documents import (
     LinkDocument,
     WindowDocument,
 )
-from .framework.access import require_permissions
+from .framework.access import require_permissions, within
 from .framework.query import PageQuery, text, validated_query
 from .framework.view import ApiView
 from .lists import list_view, row_view, where
@@ -57,6 +57,7 @@ class LinkHistoryQuery(PageQuery):
 
 class LinkHistoryView(ApiView):
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
 
     @extend_schema(
         operation_id="get_link_history",
@@ -68,7 +69,7 @@ class LinkHistoryView(ApiView):
         before it was a message. The history of each message has the other events."""
         require_permissions(request, "msh.view_outboundlink")
         query = validated_query(request, LinkHistoryQuery)
-        link = OutboundLink.objects.filter(pk=id).first()
+        link = within(request, OutboundLink.objects.filter(pk=id)).first()
         if link is None:
             raise Http404(f"No link {id}.")
         chosen = {name: query.get(name, "") for name in ("direction", "code")}

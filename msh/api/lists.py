@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from msh.models import Scope
 
 from . import schema
-from .framework.access import require_permissions
+from .framework.access import require_permissions, within
 from .framework.query import Column, Form, PageQuery, page, validated_query
 from .framework.tags import ETAG, tag_of
 from .framework.view import ApiView
@@ -30,7 +30,11 @@ def where(**paths: str) -> Narrow:
 
 
 class ListView(ApiView):
+    """`partner`: the path to the partner of a row."""
+
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
+    partner: ClassVar[str]
     permission: ClassVar[str]
     rows: ClassVar[Any]
     columns: ClassVar[Mapping[str, Column]]
@@ -40,20 +44,23 @@ class ListView(ApiView):
     def get(self, request: Request) -> Response:
         require_permissions(request, self.permission)
         query = validated_query(request, self.query)
-        return Response(page(type(self).narrow(self.rows.all(), query), self.columns, query))
+        rows = within(request, self.rows.all(), self.partner)
+        return Response(page(type(self).narrow(rows, query), self.columns, query))
 
 
 class RowView(ApiView):
     """One row of a list, by its id: `GET PATH/ID`, with an ETag."""
 
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
     listed: ClassVar[type[ListView]]
     seen: ClassVar[Mapping[str, Column]]
 
     def get(self, request: Request, id: int) -> Response:  # noqa: A002
         require_permissions(request, self.listed.permission)
         columns = self.listed.columns
-        values = self.listed.rows.filter(pk=id).values_list(*columns.values()).first()
+        rows = within(request, self.listed.rows.filter(pk=id), self.listed.partner)
+        values = rows.values_list(*columns.values()).first()
         if values is None:
             raise Http404(f"There is no row {id} here.")
         document = dict(zip(columns, values, strict=True))
@@ -90,7 +97,7 @@ def list_view(
     **parts: Any,
 ) -> type[ListView]:
     """Make a view of a list, with its part of the OpenAPI document. `name`: the operation's.
-    `parts`: its `permission`, `rows` and `columns`."""
+    `parts`: its `permission`, `rows` and `columns`, and the `partner` of a row."""
     called = "".join(word.capitalize() for word in name.split("_")[1:])
     fields = {"results": document(many=True), "next": serializers.IntegerField(allow_null=True)}
     documented = extend_schema(
@@ -99,5 +106,5 @@ def list_view(
         parameters=[query],
         responses={200: type(f"{called}Page", (Form,), fields), **schema.problems(400)},
     )
-    parts |= {"query": query, "narrow": staticmethod(narrow)}
+    parts = {"partner": "partner", **parts, "query": query, "narrow": staticmethod(narrow)}
     return extend_schema_view(get=documented)(type(f"{called}View", (ListView,), parts))

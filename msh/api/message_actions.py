@@ -51,6 +51,7 @@ class MessageStateDocument(Form):
 
 class MessageActionView(ApiView):
     scopes = {"GET": Scope.READ, "POST": Scope.OPERATE}
+    narrows = True
     parser_classes = [JsonParser]
 
     @extend_schema(

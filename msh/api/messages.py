@@ -26,6 +26,7 @@ from msh.store.operations.message_document import find_document
 
 from . import schema
 from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
+from .framework.access import partners_of, within
 from .framework.parsers import JsonParser, whole
 from .framework.problems import Refused, Unreadable
 from .framework.query import Form, PageQuery, moment, page, text, validated_query
@@ -121,6 +122,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
 
 class MessagesView(ApiView):
     scopes = {"GET": Scope.READ, "POST": Scope.SEND}
+    narrows = True
     parser_classes = [JsonParser, FormMessageParser]
 
     def body_limit(self) -> int:
@@ -135,7 +137,7 @@ class MessagesView(ApiView):
     def get(self, request: Request) -> Response:
         """Messages that were submitted, by id: a page goes on where the one before ended."""
         query = validated_query(request, MessageQuery)
-        found = OutboundMessage.objects.all()
+        found = within(request, OutboundMessage.objects.all(), "link__partner")
         for name, narrowed in _FILTERS.items():
             if name in query:
                 found = narrowed(found, query[name])
@@ -169,7 +171,7 @@ class MessagesView(ApiView):
         require_room()
         data: Any = request.data
         values = _named(data, request.headers.get("Idempotency-Key"))
-        agreements = Agreements()
+        agreements = Agreements(partners_of(request))
         agreements.look_up([values.get("tpa_id")])
         stored, is_new = keep(prepared(values, agreements))
         document = _document(stored)
@@ -180,6 +182,7 @@ class MessagesView(ApiView):
 
 class MessageView(ApiView):
     scopes = {"GET": Scope.READ}
+    narrows = True
 
     @extend_schema(
         operation_id="get_message",
@@ -202,6 +205,7 @@ def explained(request: Request, message_id: str) -> Response:
 
 class HistoryView(ApiView):
     scopes = {"GET": Scope.READ}
+    narrows = True
 
     @extend_schema(
         operation_id="get_history",
@@ -215,7 +219,13 @@ class HistoryView(ApiView):
         """
         query = validated_query(request, HistoryQuery)
         partner, after = query.get("partner", ""), query.get("after", 0)
-        page = trace.page_of_trace(message_id, partner=partner, after=after, limit=query["limit"])
+        page = trace.page_of_trace(
+            message_id,
+            partner=partner,
+            partner_ids=partners_of(request),
+            after=after,
+            limit=query["limit"],
+        )
         if not page.moments and not after:
             raise Http404(f"Unknown message: {message_id!r}.")
         return Response({"results": [one.document() for one in page.moments], "next": page.next})
@@ -223,6 +233,7 @@ class HistoryView(ApiView):
 
 class PayloadView(ApiView):
     scopes = {"GET": Scope.READ_PAYLOAD}
+    narrows = True
 
     @extend_schema(
         operation_id="get_payload",
@@ -253,7 +264,7 @@ def find_message(request: Request, message_id: str) -> OutboundMessage:
     """That the address names. Raises Http404, Unreadable."""
     query = validated_query(request, WhichQuery)
     found = OutboundMessage.objects.select_related("link__partner", "agreement")
-    found = found.with_message_id(message_id)
+    found = within(request, found.with_message_id(message_id), "link__partner")
     if "partner" in query:
         found = found.filter(link__partner__name=query["partner"])
     match list(found.defer("head")[:2]):

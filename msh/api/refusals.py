@@ -43,6 +43,7 @@ REFUSALS = list_view(
     RefusalsQuery,
     where(partner="link__partner__name", message_id="ref_to_message_id", code="code"),
     permission="msh.view_signal",
+    partner="link__partner",
     rows=Signal.objects.kept_refusals(),
     columns=_REFUSAL,
 )

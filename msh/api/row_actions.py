@@ -46,7 +46,7 @@ from .documents import (
     JobDocument,
     WindowDocument,
 )
-from .framework.access import require_permissions
+from .framework.access import require_permissions, within
 from .framework.parsers import JsonParser
 from .framework.query import Column, Form, moment, text, validated_body
 from .framework.tags import IF_MATCH, is_tagged, tags_shown
@@ -167,6 +167,8 @@ class ApiAction:
     answer: Callable[[Any, Done], Mapping[str, object]] | None = None
     begins: str = ""
     seen: Mapping[str, Column] | None = None
+    partner: str = "partner"
+    """The path to the partner of a row."""
 
     def answer_of(self, row: Any, done: Done) -> Any:
         if self.answer is not None:
@@ -181,6 +183,7 @@ class RowActionView(ApiView):
     answers with the document."""
 
     scopes = {"POST": Scope.OPERATE}
+    narrows = True
     parser_classes = [JsonParser]
     declared: ClassVar[ApiAction]
     form: ClassVar[type[Form]]
@@ -190,7 +193,8 @@ class RowActionView(ApiView):
         require_permissions(request, *action.permissions)
         form = validated_body(request, self.form)
         by = actor(request, form.pop("reason"), form.pop("alone", ""))
-        row = get_object_or_404(self.declared.rows.all(), pk=id)
+        rows = within(request, self.declared.rows.all(), self.declared.partner)
+        row = get_object_or_404(rows, pk=id)
         tags = tags_shown(request)
         is_seen = partial(is_tagged, row, self.declared.seen or {}, tags)
         with as_seen(row, is_seen) if tags else nullcontext():
@@ -265,6 +269,7 @@ def _on_conversation(verb: str, direction: str, action: OperatorAction) -> ApiAc
         model.objects.select_related("agreement__partner"),
         ConversationStateDocument,
         _conversation,
+        partner="link__partner",
     )
 
 
@@ -300,9 +305,10 @@ API_ACTIONS = (
         "replay_delivery",
         "deliveries/<int:id>/replay",
         actions.REPLAY,
-        Delivery.objects.select_related("message"),
+        Delivery.objects.select_related("message__link"),
         JobDocument,
         begins="jobs",
+        partner="message__link__partner",
     ),
     ApiAction(
         "end_maintenance",
@@ -330,5 +336,6 @@ API_ACTIONS = (
         _REFUSALS,
         TakenBackDocument,
         _refusal,
+        partner="link__partner",
     ),
 )

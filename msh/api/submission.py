@@ -1,7 +1,7 @@
 """A message as an application writes it: JSON, a line of NDJSON, or multipart/form-data."""
 
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
@@ -92,9 +92,10 @@ _REPLACEMENT = "\ufffd"  # what Django puts for bytes of a form that are not UTF
 
 class Agreements:
     """The agreements that messages name, looked up once a request, and their headings, checked
-    once."""
+    once. `partners`: those with others are as if they were not there."""
 
-    def __init__(self) -> None:
+    def __init__(self, partners: Collection[int] | None = None) -> None:
+        self._partners = partners
         self._known: dict[str, list[Agreement]] = {}
         self._headings: dict[tuple[str | None, ...], Heading] = {}
 
@@ -104,6 +105,8 @@ class Agreements:
         if missing:
             self._known |= {tpa_id: [] for tpa_id in missing}
             for agreement in find_agreements(missing):
+                if self._partners is not None and agreement.partner_id not in self._partners:
+                    continue
                 self._known[agreement.tpa_id].append(agreement)
 
     def heading(self, values: Values) -> Heading:

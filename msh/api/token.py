@@ -46,11 +46,16 @@ class TokenDocument(Form):
     consumers = serializers.ListField(
         child=serializers.CharField(), help_text="Pull consumers whose messages it may take."
     )
+    partners = serializers.ListField(
+        child=serializers.CharField(), help_text="Nothing of others exists for it; empty: of all."
+    )
     limits = LimitsDocument()
     version = serializers.CharField(help_text="Of this MSH.")
 
 
 class TokenView(ApiView):
+    narrows = True
+
     @extend_schema(
         operation_id="get_token",
         responses={200: TokenDocument, **schema.problems()},
@@ -71,6 +76,7 @@ class TokenView(ApiView):
                 "expires": token.expires,
                 "networks": [str(network) for network in networks_of(token.networks)],
                 "consumers": list(token.consumers.order_by("name").values_list("name", flat=True)),
+                "partners": list(token.partners.order_by("name").values_list("name", flat=True)),
                 "limits": {
                     "requests": throttle.num_requests,
                     "seconds": throttle.duration,

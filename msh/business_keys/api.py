@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.api import schema
+from msh.api.framework.access import partners_of
 from msh.api.framework.query import Form, text, validated_query
 from msh.api.framework.view import ApiView
 from msh.models import Scope
@@ -39,6 +40,7 @@ class FoundPage(Form):
 
 class BusinessKeysView(ApiView):
     scopes = {"GET": Scope.READ_PAYLOAD}
+    narrows = True
 
     @extend_schema(
         operation_id="find_by_business_key",
@@ -50,5 +52,7 @@ class BusinessKeysView(ApiView):
         some seconds after a message is stored.
         """
         query: dict[str, Any] = validated_query(request, KeyQuery)
-        found = messages_with_key(query["value"], name=query.get("key", ""))
+        found = messages_with_key(
+            query["value"], name=query.get("key", ""), partner_ids=partners_of(request)
+        )
         return Response({"results": [one.as_document() for one in found]})

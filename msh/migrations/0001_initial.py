@@ -287,6 +287,7 @@ class Migration(migrations.Migration):
                 ('cancel_reason', models.TextField(blank=True, db_default='', default='')),
                 ('confirmation', models.UUIDField(editable=False, null=True, unique=True)),
                 ('about', models.TextField(blank=True, db_default='', default='', editable=False)),
+                ('partner', models.ForeignKey(db_constraint=False, db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='partners.partner')),
             ],
             options={
                 'ordering': ['-id'],
@@ -340,6 +341,7 @@ class Migration(migrations.Migration):
                 ('last_used', models.DateTimeField(editable=False, null=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
                 ('consumers', models.ManyToManyField(blank=True, help_text='For the scope consume: the consumers whose messages it may take and settle.', limit_choices_to={'kind': 'pull'}, related_name='api_tokens', to='msh.consumer')),
+                ('partners', models.ManyToManyField(blank=True, help_text='Only what is of these partners exists for the token. None selected: all.', related_name='+', to='partners.partner')),
             ],
             options={
                 'verbose_name': 'API token',

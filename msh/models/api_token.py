@@ -60,7 +60,7 @@ class ApiToken(models.Model):
     """One token, known to us by its SHA-256 only. What is done with it, its user did.
 
     It gives what its scopes name and its user may do, never more. With the scope `consume` it
-    takes and settles the deliveries of its `consumers`.
+    takes and settles the deliveries of its `consumers`. With `partners` it meets nothing of others.
     """
 
     user = models.ForeignKey(
@@ -75,6 +75,12 @@ class ApiToken(models.Model):
         related_name="api_tokens",
         limit_choices_to={"kind": "pull"},
         help_text="For the scope consume: the consumers whose messages it may take and settle.",
+    )
+    partners: "models.ManyToManyField[Any, Any]" = models.ManyToManyField(
+        "partners.Partner",
+        blank=True,
+        related_name="+",
+        help_text="Only what is of these partners exists for the token. None selected: all.",
     )
     expires = models.DateTimeField(
         null=True,

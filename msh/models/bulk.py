@@ -47,6 +47,17 @@ class BulkJob(models.Model):
     """The set that the rows were chosen from, such as the queue of a link. A confirmation of
     another set is refused."""
 
+    partner = models.ForeignKey(
+        "partners.Partner",
+        on_delete=models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    """Whose rows they are, if they were chosen by one partner."""
+
     class Meta:
         ordering = ["-id"]
         permissions = [("bulk_bulkjob", "Can act on many partners or deliveries at once")]

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.api import schema
-from msh.api.framework.access import require_permissions
+from msh.api.framework.access import partners_of, require_permissions, within
 from msh.api.framework.query import Form, text, validated_query
 from msh.api.framework.view import ApiView
 from msh.models import Scope
@@ -80,6 +80,7 @@ class StatisticsDocument(Form):
 
 class StatisticsView(ApiView):
     scopes = {"GET": Scope.OPERATE}
+    narrows = True
 
     @extend_schema(
         operation_id="read_statistics",
@@ -90,7 +91,10 @@ class StatisticsView(ApiView):
         """Volume, times to Acknowledgement, retries and failures by partner and agreement."""
         require_permissions(request, "msh.view_statistics")
         query = validated_query(request, StatisticsQuery)
-        partner_ids = _partner_ids(query["partner"]) if "partner" in query else None
+        bound = partners_of(request)
+        partner_ids = None if bound is None else sorted(bound)
+        if "partner" in query:
+            partner_ids = _partner_ids(request, query["partner"])
         with snapshot():
             up_to = counted_up_to()
             if up_to is None:
@@ -101,8 +105,9 @@ class StatisticsView(ApiView):
             return Response(overview.document(listed, span, query["period"]))
 
 
-def _partner_ids(name: str) -> list[int]:
-    found = list(Partner.objects.filter(name=name).values_list("pk", flat=True))
+def _partner_ids(request: Request, name: str) -> list[int]:
+    named = within(request, Partner.objects.filter(name=name), "pk")
+    found = list(named.values_list("pk", flat=True))
     if not found:
         raise Http404(f"No partner {name!r}.")
     return found

@@ -140,6 +140,7 @@ def test_a_token_says_what_it_is_good_for(token: Tokens, settings: Any) -> None:
         "expires": end.isoformat().replace("+00:00", "Z"),
         "networks": ["127.0.0.0/8", "10.0.0.0/8"],
         "consumers": ["orders"],
+        "partners": [],
         "limits": {
             "requests": 50,
             "seconds": 60,

@@ -7,14 +7,12 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.db.models import ForeignKey, Model
+from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.decorators import display
-from unfold.widgets import (
-    UnfoldAdminTextareaWidget,
-)
+from unfold.widgets import UnfoldAdminSelect2MultipleWidget, UnfoldAdminTextareaWidget
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
@@ -23,6 +21,7 @@ from msh.admin.framework.time_zone import LocalTimeField
 from msh.flows.operations import tokens
 from msh.models import ApiToken, Scope, is_machine, missing_permissions
 from msh.models.api_token import CLOSE
+from partners.models import Partner
 
 SUGGESTED = timedelta(days=365)
 FIRST = 10
@@ -56,6 +55,13 @@ class ApiTokenForm(AuditedForm):
             "invalid_choice": "You cannot give the scope %(value)s: it is unknown, or you lack its"
             " permissions."
         },
+    )
+    # Not the field of the model: the admin makes a list of it, without a search.
+    partners = forms.ModelMultipleChoiceField(
+        Partner.objects.all(),
+        required=False,
+        widget=UnfoldAdminSelect2MultipleWidget(),
+        help_text="Only what is of these partners exists for the token. None selected: all.",
     )
     expires = LocalTimeField(required=False)
 
@@ -91,6 +97,7 @@ class ApiTokenForm(AuditedForm):
             )
         try:
             tokens.check_binding(scopes, cleaned.get("consumers", ()))
+            tokens.check_consumers(cleaned.get("consumers", ()), cleaned.get("partners", ()))
         except tokens.TokenRefused as refused:
             self.add_error("consumers", str(refused))
         if (expires := cleaned.get("expires")) and expires <= timezone.now():
@@ -117,22 +124,29 @@ class ApiTokenForm(AuditedForm):
             )
 
 
+_SHOWN = ("owner", "scope_names", "of_partners", "from_networks", "made", "end", "used")
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(AuditedAdmin):
     """Tokens cannot be changed. To revoke one, delete it."""
 
     form = ApiTokenForm
-    list_display = ("name", "owner", "scope_names", "from_networks", "made", "end", "used")
+    list_display = ("name", *_SHOWN)
     list_select_related = ("user",)
     sortable_by = ()
     search_fields = ("name", "user__username")
-    fields = ("name", "user", "scopes", "consumers", "expires", "networks")
-    readonly_fields = ("owner", "scope_names", "from_networks", "made", "end", "used")
+    fields = ("name", "user", "scopes", "consumers", "partners", "expires", "networks")
+    readonly_fields = _SHOWN
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if obj is None:
             return self.fields
-        return ("name", "owner", "scope_names", "consumers", "from_networks", "made", "end", "used")
+        return ("name", *_SHOWN[:2], "consumers", *_SHOWN[2:])
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiToken]:
+        rows: QuerySet[ApiToken] = super().get_queryset(request)
+        return rows.prefetch_related("partners")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -176,6 +190,10 @@ class ApiTokenAdmin(AuditedAdmin):
         if not is_machine(token.user):
             return token.user.get_username()
         return format_html("{} {}", token.user.get_username(), markup.badge("machine", "info"))
+
+    @display(description="Partners")
+    def of_partners(self, token: ApiToken) -> str:
+        return ", ".join(partner.name for partner in token.partners.all()) or "all"
 
     @display(description="Networks")
     def from_networks(self, token: ApiToken) -> str:

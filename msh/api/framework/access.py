@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS
+from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication
@@ -20,6 +21,8 @@ from msh.models import ApiToken, Scope
 from msh.store.cache import Cache
 from msh.store.operations.token_use import find_token, note_use
 from partners.models import digest_of
+
+RowsT = TypeVar("RowsT", bound=QuerySet[Any, Any])
 
 _cached: Cache[str, int] = Cache()
 
@@ -96,7 +99,8 @@ def _known(digest: str) -> ApiToken | None:
     token = ApiToken.from_db(DEFAULT_DB_ALIAS, _OF_TOKEN, [found[name] for name in _OF_TOKEN])
     user = [found["user_id"], *(found[name] for name in _OF_USER)]
     token.user = User.from_db(DEFAULT_DB_ALIAS, ["id", *_OF_USER], user)
-    vars(token).update({name: found[name] for name in ("permissions", "use_is_noted")})
+    read = ("permissions", "partner_ids", "use_is_noted")
+    vars(token).update({name: found[name] for name in read})
     return token
 
 
@@ -136,6 +140,17 @@ def require_permissions(request: Request, *names: str) -> None:
     """Raises PermissionDenied if the token's user could not do this in the console either."""
     if not request.user.has_perms(names):
         raise exceptions.PermissionDenied(_needs(request, names))
+
+
+def partners_of(request: Request) -> frozenset[int] | None:
+    """The partners that the token is bound to; None: it is not bound."""
+    return frozenset(vars(request.auth)["partner_ids"]) or None
+
+
+def within(request: Request, rows: RowsT, partner: str = "partner") -> RowsT:
+    """The rows that exist for the token. `partner`: the path to the partner of a row."""
+    bound = partners_of(request)
+    return rows if bound is None else rows.filter(**{f"{partner}__in": bound})
 
 
 def _needs(request: Request, permissions: Iterable[str]) -> str:

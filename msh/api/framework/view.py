@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.http import HttpResponse
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -17,7 +18,7 @@ from msh.models import Scope
 from msh.protocol.four_eyes import Alone
 from msh.store.history import Actor
 
-from .access import HasScope, TokenAuthentication, TokenThrottle
+from .access import HasScope, TokenAuthentication, TokenThrottle, partners_of
 from .problems import LengthRequired, TooLarge, Unreadable, UnsupportedEncoding, handler
 
 SMALL = 64 * 1024  # bytes
@@ -41,7 +42,8 @@ class OneAnswer(DefaultContentNegotiation):
 
 
 class ApiView(APIView):
-    """`scopes`: what a token needs, by method."""
+    """`scopes`: what a token needs, by method. `narrows`: a token that is bound to partners meets
+    nothing of others here. Without it such a token is refused."""
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [HasScope]
@@ -51,6 +53,7 @@ class ApiView(APIView):
     scopes: dict[str, Scope] = {}
     takes_tags = False
     """It compares If-Match; elsewhere a request with one is refused."""
+    narrows = False
     encodings: Sequence[str] = ("identity",)
     """The Content-Encodings of bodies that are accepted."""
 
@@ -60,6 +63,8 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
+        if not self.narrows and partners_of(request) is not None:
+            raise PermissionDenied(f"Token {request.auth} is bound to partners, this path is not.")
         encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
         if encoding not in self.encodings:
             raise UnsupportedEncoding(encoding, self.encodings)

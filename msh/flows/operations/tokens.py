@@ -18,6 +18,7 @@ from msh.models import (
     is_machine,
     missing_permissions,
 )
+from partners.models import Partner
 
 
 class TokenRefused(ValueError):
@@ -30,16 +31,20 @@ def make(
     user: Any = None,
     consumers: Sequence[str] = (),
     *,
+    partners: Sequence[str] = (),
     expires: datetime | None = None,
     networks: str = "",
 ) -> tuple[ApiToken, str]:
-    """A new token with its secret, which cannot be read again. `consumers` are names.
+    """A new token with its secret, which cannot be read again. `consumers` and `partners` are
+    names.
 
     Without a user one of the token's name is made: without a password, and with the permissions
     that the scopes need. Raises TokenRefused.
     """
     with transaction.atomic():
         bound = _pull_consumers(scopes, consumers)
+        theirs = _partners(partners)
+        check_consumers(bound, theirs)
         if user is None:
             user = machine_user(name, scopes)
         elif missing := missing_permissions(user, scopes):
@@ -59,6 +64,7 @@ def make(
             ) from None
         token.save()
         token.consumers.set(bound)
+        token.partners.set(theirs)
     return token, secret
 
 
@@ -81,6 +87,25 @@ def _pull_consumers(scopes: Sequence[str], names: Sequence[str]) -> list[Consume
             f"consumers: {', '.join(unknown)}: no such pull consumer; create it with manage.py"
             " consumer NAME --pull."
         )
+    return list(found.values())
+
+
+def check_consumers(consumers: Collection[Consumer], partners: Collection[Partner]) -> None:
+    """Raises TokenRefused if one takes messages of others than these partners, where there are
+    any."""
+    keys = {partner.pk for partner in partners}
+    others = [one.name for one in consumers if keys and one.partner_id not in keys]
+    if others:
+        raise TokenRefused(
+            f"consumers: {', '.join(others)}: takes messages of other partners too. Create a"
+            " consumer for a partner of the token."
+        )
+
+
+def _partners(names: Sequence[str]) -> list[Partner]:
+    found = Partner.objects.in_bulk(names, field_name="name")
+    if unknown := [name for name in names if name not in found]:
+        raise TokenRefused(f"partners: {', '.join(unknown)}: no such partner.")
     return list(found.values())
 
 

@@ -32,6 +32,8 @@ _FIND = Statement(
                      JOIN auth_group_permissions granted ON granted.group_id = member.group_id
                      WHERE member.user_id = token.user_id)
            ) AS permissions,
+           ARRAY(SELECT partner_id FROM msh_apitoken_partners WHERE apitoken_id = token.id)
+               AS partner_ids,
            coalesce(token.last_used > statement_timestamp() - %(every)s::interval, false)
                AS use_is_noted
     FROM msh_apitoken token JOIN auth_user owner ON owner.id = token.user_id
@@ -42,8 +44,9 @@ _FIND = Statement(
 
 
 def find_token(sha256: str) -> dict[str, Any] | None:
-    """The columns of the token and of its user, `permissions` of that user in the app msh, and
-    `use_is_noted`: its use was written down lately."""
+    """The columns of the token and of its user, `permissions` of that user in the app msh,
+    `partner_ids` that the token is bound to, and `use_is_noted`: its use was written down
+    lately."""
     (rows,) = run(_FIND(sha256=sha256, every=USE_NOTED_EVERY))
     return rows[0] if rows else None
 

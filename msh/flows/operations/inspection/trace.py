@@ -1,6 +1,6 @@
 """The trace of a message, from all rows about it, and counts of events."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -78,17 +78,28 @@ def trace_of(message_id: str) -> list[Moment]:
     return _by_time([*_shortened(history), *_beside_history(message_id)])
 
 
-def page_of_trace(message_id: str, *, partner: str = "", after: int = 0, limit: int) -> Page:
+def page_of_trace(
+    message_id: str,
+    *,
+    partner: str = "",
+    partner_ids: Collection[int] | None = None,
+    after: int = 0,
+    limit: int,
+) -> Page:
     """All of it, `limit` rows of the history at a time, in the order in which they were written.
     Attempts, deliveries and pending signals are no rows that stay: they come with the last page, as
-    they are now."""
+    they are now. `partner_ids`: only what is of these partners."""
     rows = History.objects.of_message(message_id).filter(pk__gt=after).order_by(*OLDEST_FIRST)
     if partner:
         rows = rows.filter(partner__name=partner)
+    if partner_ids is not None:
+        rows = rows.filter(partner__in=partner_ids)
     found = list(rows.select_related("partner")[: limit + 1])
     if len(found) > limit:
         return Page([_moment(row) for row in found[:limit]], found[limit - 1].pk)
-    beside = [one for one in _beside_history(message_id) if partner in ("", one.partner)]
+    beside = [
+        one for one in _beside_history(message_id, partner_ids) if partner in ("", one.partner)
+    ]
     return Page(_by_time([*map(_moment, found), *beside]), None)
 
 
@@ -124,12 +135,15 @@ def _all_of(page_of: Callable[..., Page]) -> Iterator[Moment]:
         after = page.next
 
 
-def _beside_history(message_id: str) -> Iterator[Moment]:
-    yield from _signals(Signal.objects.with_ref(message_id))
+def _beside_history(
+    message_id: str, partner_ids: Collection[int] | None = None
+) -> Iterator[Moment]:
+    wanted = {} if partner_ids is None else {"link__partner__in": partner_ids}
+    yield from _signals(Signal.objects.with_ref(message_id).filter(**wanted))
     sent = OutboundMessage.objects.with_message_id(message_id)
     received = InboundMessage.objects.with_message_id(message_id)
     for messages in (sent, received):
-        for message in messages.select_related("link__partner"):
+        for message in messages.filter(**wanted).select_related("link__partner"):
             yield from _life(message)
 
 

@@ -188,7 +188,9 @@ def start(
     """Begin with the rows since a time; otherwise as `start_with`."""
     rows = rows_of(action, since, **limits)
     about = _about(**limits)
-    return start_with(action, rows, agreed, actor, about, since=since, confirmation=confirmation)
+    whose = Partner.objects.filter(name=limits.get("partner", "")).first()
+    job = new_job(action, actor, confirmation, about, since, whose.pk if whose else None)
+    return begin_once(job, lambda job: _start(job, rows, agreed))
 
 
 def start_with(
@@ -229,7 +231,8 @@ def replay_one(delivery: Delivery, actor: Actor, confirmation: UUID | None = Non
         chosen = Delivery.objects.filter(pk=delivery.pk).values_list("pk", replay.LABEL)
         return start_chosen(job, list(chosen))
 
-    job = new_job(BulkAction.REPLAY, actor, confirmation, place_of(delivery), EVER)
+    whose = delivery.message.link.partner_id
+    job = new_job(BulkAction.REPLAY, actor, confirmation, place_of(delivery), EVER, whose)
     return begin_once(job, begin)
 
 

@@ -73,7 +73,7 @@ def cancel_queue(
     its job, or its request to a second person. Raises NotPossible if nothing is queued,
     SecondPersonNeeded."""
     until = queue_of(link).last if last is None else last
-    job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), EVER)
+    job = new_job(BulkAction.CANCEL, actor, confirmation, place_of(link), EVER, link.partner_id)
     return begin_once(job, lambda job: _begin(job, link, actor, until))
 
 

@@ -15,7 +15,12 @@ from msh.store.history import Actor
 
 
 def new_job(
-    action: str, actor: Actor, confirmation: UUID | None, about: str, since: datetime
+    action: str,
+    actor: Actor,
+    confirmation: UUID | None,
+    about: str,
+    since: datetime,
+    partner_id: int | None = None,
 ) -> BulkJob:
     """Not written yet."""
     return BulkJob(
@@ -25,6 +30,7 @@ def new_job(
         reason=actor.reason,
         confirmation=confirmation,
         about=about,
+        partner_id=partner_id,
     )
 
 

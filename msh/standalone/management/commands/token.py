@@ -12,7 +12,10 @@ from msh.flows.operations.tokens import TokenRefused, make, revoke
 from msh.management.cli import MshCommand
 from msh.models import ApiToken, Scope
 
-COLUMNS = ("name", "user", "scopes", "consumers", "created", "expires", "last_used", "networks")
+COLUMNS = (
+    *("name", "user", "scopes", "consumers", "partners", "created", "expires", "last_used"),
+    "networks",
+)
 LONGEST = 36_500  # days
 
 
@@ -40,6 +43,11 @@ class Command(MshCommand):
             help="the consumers whose messages it may take, separated by commas (scope consume)",
         )
         parser.add_argument(
+            "--partners",
+            help="the partners that it is for, separated by commas: nothing of others exists for it"
+            " (default: all)",
+        )
+        parser.add_argument(
             "--user",
             help="the user the token acts for, whose permissions limit it (default: a new user with"
             " the token's name and the permissions that the scopes need)",
@@ -64,13 +72,14 @@ class Command(MshCommand):
             self._make(name, options)
 
     def _list(self) -> None:
-        tokens = ApiToken.objects.select_related("user").prefetch_related("consumers")
+        tokens = ApiToken.objects.select_related("user").prefetch_related("consumers", "partners")
         rows = [
             {
                 "name": token.name,
                 "user": token.user.get_username(),
                 "scopes": ",".join(token.scopes),
                 "consumers": ",".join(consumer.name for consumer in token.consumers.all()),
+                "partners": ",".join(partner.name for partner in token.partners.all()),
                 "created": token.created,
                 "expires": token.expires,
                 "last_used": token.last_used,
@@ -96,6 +105,7 @@ class Command(MshCommand):
                 scopes,
                 self._user(options["user"]),
                 consumers,
+                partners=options["partners"].split(",") if options["partners"] else [],
                 expires=timezone.now() + options["days"] if options["days"] else None,
                 networks=options["networks"],
             )

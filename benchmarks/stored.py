@@ -63,6 +63,7 @@ _OUTBOUND = _Side(
                 "at": _AT,
                 "due": _AT,
                 "delivered_at": _AT,
+                "feed_position": _NEW_ID,
             },
         ),
         "msh_history": _HISTORY,

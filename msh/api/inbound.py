@@ -3,7 +3,6 @@
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -18,13 +17,13 @@ from rest_framework.response import Response
 from msh.flows.delivery import feed
 from msh.models import InboundPayload, InboundState, Scope
 from msh.models.inbound import InboundMessageQuerySet
+from msh.store.delivery.feed import INBOUND as INBOUND_FEED
 from msh.store.snapshot import snapshot
 
 from . import schema
 from .documents import INBOUND, InboundDocument
-from .framework.access import require
+from .framework.access import require, within
 from .framework.query import (
-    LARGEST_ID,
     MOST,
     Form,
     MarksDocument,
@@ -33,43 +32,20 @@ from .framework.query import (
     marks,
     moment,
     text,
-    up_to,
     validated_query,
 )
 from .framework.view import ApiView, attachment
+from .stretch import LOOKED_AT, FeedPage, Read, StretchQuery, part_of
 
 CONTENT_LIMIT = 32 * 1024 * 1024
 """Bytes of payloads in one page: one message is given however large it is."""
 
 
-LOOKED_AT = 50_000
-"""Messages that a page looks at, at most, if few of them are as asked."""
 READ_STATES = [state for state in InboundState.choices if state[0] != InboundState.HELD]
 """Of messages in the feed."""
 
 
-class StretchQuery(Form):
-    """Parameters of what reads a part of the feed."""
-
-    after = serializers.IntegerField(
-        min_value=0,
-        max_value=LARGEST_ID,
-        required=False,
-        help_text="`next` of the previous page; default: behind what retention has removed.",
-    )
-    up_to = up_to("The last position to be read, which the feed has given.")
-    removed = serializers.IntegerField(
-        min_value=0,
-        max_value=LARGEST_ID,
-        default=0,
-        help_text="No 410 for what was removed up to this position.",
-    )
-    seen = serializers.IntegerField(
-        min_value=0,
-        max_value=LARGEST_ID,
-        default=0,
-        help_text="The last position that was read: 409 if this feed has not given it.",
-    )
+class InboundStretchQuery(StretchQuery):
     partner = text()
     tpa_id = text()
     service_interface = text()
@@ -80,11 +56,11 @@ class StretchQuery(Form):
     until = moment("Received at or before this time.")
 
 
-class FeedQuery(PageQuery, StretchQuery):
+class FeedQuery(PageQuery, InboundStretchQuery):
     payloads = serializers.BooleanField(default=False, help_text="Include the content.")
 
 
-class FeedMarksQuery(MarksQuery, StretchQuery):
+class FeedMarksQuery(MarksQuery, InboundStretchQuery):
     pass
 
 
@@ -92,12 +68,8 @@ class PositionsQuery(Form):
     since = moment("For `before`.")
 
 
-class FeedPage(Form):
+class InboundPage(FeedPage):
     results = InboundDocument(many=True)
-    next = serializers.IntegerField(help_text="pass this as `after` for the next page")
-    more = serializers.BooleanField(
-        help_text="ask again now; false: that was all, up to `up_to` or up to now"
-    )
 
 
 class FeedMarksDocument(MarksDocument):
@@ -126,41 +98,17 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
     "since": lambda rows, value: rows.since(value),
     "until": lambda rows, value: rows.until(value),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of a stretch that are as asked, in order; of few such rows not all of a stretch."""
-
-    rows: Rows
-    last: int
-    """How far they go."""
-    is_cut: bool
-    removed: int
-
-
-def _part(query: Mapping[str, Any], looked_at: int) -> _Part:
-    """Raises FeedRemoved, FeedRestored."""
-    filters = _FILTERS.keys() & query
-    asked = feed.Stretch(
-        query.get("after"), query["up_to"], query["removed"], query["seen"], query.get("since")
-    )
-    now = feed.look(asked, looked_at if filters else None)
-    rows: Any = feed.messages(now.after, now.border or asked.up_to)
-    for name in sorted(filters):
-        rows = _FILTERS[name](rows, query[name])
-    start = now.removed if asked.after is None else asked.after
-    last = max(start, now.border or now.last)
-    return _Part(rows, last, now.border is not None, now.removed)
+_MESSAGES = Read(INBOUND_FEED, feed.messages, _FILTERS, "link__partner")
 
 
 class FeedView(ApiView):
     scopes = {"GET": Scope.READ}
+    narrows = True
 
     @extend_schema(
         operation_id="read_feed",
         parameters=[FeedQuery],
-        responses={200: FeedPage, **schema.feed_problems(400, 409)},
+        responses={200: InboundPage, **schema.feed_problems(400, 409)},
     )
     def get(self, request: Request) -> Response:
         """Accepted messages behind a position, in an order that never changes: what is accepted
@@ -173,7 +121,7 @@ class FeedView(ApiView):
         limit = query["limit"]
         is_listed = feed.list_new(limit, query["up_to"])
         with snapshot():
-            part = _part(query, LOOKED_AT)
+            part = part_of(request, query, _MESSAGES, LOOKED_AT)
             rows = list(part.rows.values_list(*INBOUND.values())[: limit + 1])
             results = documents(rows[:limit])
             if query["payloads"]:
@@ -187,6 +135,7 @@ class FeedView(ApiView):
 
 class FeedMarksView(ApiView):
     scopes = {"GET": Scope.READ}
+    narrows = True
 
     @extend_schema(
         operation_id="mark_feed",
@@ -200,7 +149,7 @@ class FeedMarksView(ApiView):
         query = validated_query(request, FeedMarksQuery)
         is_listed = feed.list_new(query["most"], query["up_to"])
         with snapshot():
-            part = _part(query, MOST)
+            part = part_of(request, query, _MESSAGES, MOST)
             found = marks(part.rows, "feed_position", query)
         return Response(
             {
@@ -215,6 +164,7 @@ class FeedMarksView(ApiView):
 
 class PositionsView(ApiView):
     scopes = {"GET": Scope.READ}
+    narrows = True
 
     @extend_schema(
         operation_id="get_feed_positions",
@@ -237,6 +187,7 @@ class PositionsView(ApiView):
 
 class PayloadView(ApiView):
     scopes = {"GET": Scope.READ_PAYLOAD}
+    narrows = True
 
     @extend_schema(
         operation_id="get_inbound_payload",
@@ -244,7 +195,8 @@ class PayloadView(ApiView):
     )
     def get(self, request: Request, id: int, number: int) -> HttpResponse:  # noqa: A002
         """The bytes of a payload, as the partner sent them. `number` from 1."""
-        payload = InboundPayload.objects.filter(message=id, position=number).first()
+        payloads = within(request, InboundPayload.objects.all(), "message__link__partner")
+        payload = payloads.filter(message=id, position=number).first()
         if payload is None:
             raise Http404(f"Inbound message {id} has no payload {number}, or it was removed.")
         return attachment(bytes(payload.content), payload.content_type, payload.label)

@@ -264,6 +264,7 @@ class Migration(migrations.Migration):
                 ('holder', models.UUIDField(null=True)),
                 ('leased_until', models.DateTimeField(null=True)),
                 ('feed_removed', models.BigIntegerField(db_default=0, default=0)),
+                ('events_removed', models.BigIntegerField(db_default=0, default=0)),
             ],
             options={
                 'default_permissions': (),
@@ -815,11 +816,16 @@ class Migration(migrations.Migration):
                 ('due', models.DateTimeField()),
                 ('tries', models.IntegerField(db_default=0, default=0)),
                 ('delivered_at', models.DateTimeField(blank=True, null=True)),
+                ('feed_position', models.BigIntegerField(blank=True, null=True)),
                 ('message', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='msh.outboundmessage')),
             ],
             options={
                 'indexes': [
                     models.Index(condition=models.Q(('delivered_at', None)), fields=['due'], name='party_event_undelivered'),
+                    models.Index(condition=models.Q(('feed_position', None)), fields=['id'], name='party_event_not_in_feed'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('feed_position__isnull', False)), fields=('feed_position',), name='party_event_feed_position_once'),
                 ],
             },
         ),

@@ -1,4 +1,4 @@
-"""Notifications of the From-Party's application about its messages (D9): an outbox."""
+"""What became of submitted messages (D9): a feed, and the outbox of one handler."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from msh.protocol.kinds import PartyEventKind
 
 class PartyEvent(models.Model):
     """One event for the application that submitted the message. `due` is when it is to be
-    delivered (again); `delivered_at` ends it."""
+    delivered (again) to MSH_FROM_PARTY_HANDLER; `delivered_at` ends that."""
 
     event_id = models.UUIDField(default=uuid.uuid4, unique=True)
     # No foreign key in the database: an event is written by the transaction that changes its
@@ -26,11 +26,23 @@ class PartyEvent(models.Model):
     due = models.DateTimeField()
     tries = models.IntegerField(default=0, db_default=0)
     delivered_at = models.DateTimeField(null=True, blank=True)
+    feed_position = models.BigIntegerField(null=True, blank=True)
+    """Its position in the feed of events, None until that is read: see `flows.delivery.feed`."""
 
     class Meta:
         indexes = [
             models.Index(
                 fields=["due"], condition=Q(delivered_at=None), name="party_event_undelivered"
+            ),
+            models.Index(
+                fields=["id"], condition=Q(feed_position=None), name="party_event_not_in_feed"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["feed_position"],
+                condition=Q(feed_position__isnull=False),
+                name="party_event_feed_position_once",
             ),
         ]
 

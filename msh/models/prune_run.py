@@ -32,6 +32,8 @@ class PruneRun(models.Model):
     feed_removed = models.BigIntegerField(default=0, db_default=0)
     """The highest position in the feed of a message that was removed: who reads behind a lower one
     has missed it."""
+    events_removed = models.BigIntegerField(default=0, db_default=0)
+    """The same of the feed of events."""
 
     objects = PruneRunQuerySet.as_manager()
 

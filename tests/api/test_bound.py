@@ -61,15 +61,19 @@ def renamed(partner: Partner, word: str) -> None:
 @pytest.fixture
 def others(world: World) -> Others:
     """Of each kind of rows one that is of another partner."""
-    theirs, waiting, sky = make_world(), suspended_world(), make_sky(ordered=True)
+    world.submit(message_id=f"{OURS}-1")
+    world.settle()
+    theirs = make_world()
+    (received,) = receive(theirs)
+    waiting = suspended_world()
+    sky = make_sky(ordered=True)
     clinic = Partner.objects.create(name="clinic", uri="http://clinic.example/ebms/")
     take(agree(clinic, ordered=True), 2, conversation="held")
     sky.submit(conversation_id=f"{THEIRS}-c")
     sky.poll()
-    (received,) = receive(theirs)
     theirs.submit(message_id=f"{THEIRS}-m")
     Desk().settle()  # nobody takes it: an incident
-    refusal = kept_refusal()
+    refusal = kept_refusal("surgery")
     now = timezone.now()
     window = MaintenanceWindow.objects.create(
         partner=theirs.there,
@@ -116,6 +120,11 @@ def others(world: World) -> Others:
             "take_deliveries": {"consumer": "archive"},
             "submit_message": order(theirs, "new", partner=f"{THEIRS}-{theirs.there.name}"),
             "plan_maintenance": {**act, "ends_at": (now + timedelta(days=1)).isoformat()},
+            **{
+                name: {**act, "last": 7}
+                for name in (*IN_ORDER_OUT, *IN_ORDER_IN)
+                if name.startswith("start")
+            },
             "begin_replays": {**act, "consumer": "archive"},
         },
     )
@@ -129,8 +138,6 @@ def bound(world: World, others: Others, token: Tokens) -> Application:
     made.partners.set([world.there, world.here])
     for partner in (world.there, world.here):
         renamed(partner, OURS)
-    world.submit(message_id=f"{OURS}-1")
-    world.settle()
     world.submit(message_id=f"{OURS}-2")
     return holder
 

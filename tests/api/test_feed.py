@@ -17,7 +17,7 @@ from msh.flows.delivery import feed
 from msh.flows.operations.prune import prune_all
 from msh.models import InboundLink, InboundMessage, InboundPayload
 from msh.protocol.reason import Refusal
-from msh.store.delivery.feed import LOCK_SPACE, list_in_feed
+from msh.store.delivery.feed import INBOUND, LOCK_SPACE
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
@@ -510,5 +510,5 @@ def test_reader_sees_what_another_was_just_listing() -> None:
             page = threads.submit(read)
             wait_until(somebody_waits, what="a reader that waits")
             assert not page.done()
-            list_in_feed(10)
+            INBOUND.list(10)
         assert page.result() == ["a"]

@@ -1,26 +1,30 @@
-"""The feed of accepted messages: pages that never skip a message which commits later.
+"""The feeds, of accepted messages and of events: pages that never skip a row which commits later.
 
 Ids are given before a commit, so a page of ids could. Places are given to what is committed, one
-process at a time; of one pair they are in the order of acceptance.
+process at a time; of one pair they are in the order of acceptance, of one message in that of its
+events.
 """
 
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 
 from msh.flows.errors import NotPossible
-from msh.models import InboundMessage
+from msh.models import InboundMessage, PartyEvent
 from msh.models.message import CLOCK_STEP
 from msh.protocol.reason import Refusal
-from msh.store.delivery.feed import Feed, last_given, list_in_feed, read_feed
+from msh.store.delivery.feed import EVENTS, INBOUND, Feed, Source
+
+RowT = TypeVar("RowT", bound=Model)
 
 END = 2**63 - 1
 """No position is behind it."""
 LIST_AT_ONCE = 2_000
-"""Messages that one transaction gives their places, whose rows are locked meanwhile."""
+"""Rows that one transaction gives their places, and locks meanwhile."""
 LIST_FOR = 3.0
 """Seconds after which a reader is not kept waiting for the places of what was never read."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,14 +34,14 @@ class FeedRemoved(Exception):
     """Retention has removed what a reader has not read. `removed`: the highest position of that;
     `first_position`: the first one behind it that is left."""
 
-    def __init__(self, after: int, removed: int) -> None:
+    def __init__(self, after: int, removed: int, source: Source) -> None:
         super().__init__(
-            f"Messages behind position {after} were removed by retention, up to position {removed}."
+            f"What is behind position {after} was removed by retention, up to position {removed}."
             f" Go on with after={removed}, without what is lost; or with removed={removed}, to get"
             " what is left of it."
         )
         self.removed = removed
-        self.first_position = first_position(removed)
+        self.first_position = first_position(removed, source)
 
 
 class FeedRestored(NotPossible):
@@ -67,40 +71,51 @@ def page(after: int, limit: int) -> QuerySet[InboundMessage]:
 
 def messages(after: int, up_to: int = END) -> QuerySet[InboundMessage]:
     """The messages behind one position, up to another, in order."""
-    found = InboundMessage.objects.filter(feed_position__gt=after, feed_position__lte=up_to)
+    return between(InboundMessage.objects.all(), after, up_to)
+
+
+def events(after: int, up_to: int = END) -> QuerySet[PartyEvent]:
+    """The same of events."""
+    return between(PartyEvent.objects.all(), after, up_to)
+
+
+def between(rows: QuerySet[RowT], after: int, up_to: int) -> QuerySet[RowT]:
+    found = rows.filter(feed_position__gt=after, feed_position__lte=up_to)
     return found.order_by("feed_position")
 
 
-def first_position(after: int) -> int | None:
-    return messages(after).values_list("feed_position", flat=True).first()
+def first_position(after: int, source: Source = INBOUND) -> int | None:
+    found: QuerySet[Any] = events(after) if source is EVENTS else messages(after)
+    first: int | None = found.values_list("feed_position", flat=True).first()
+    return first
 
 
-def list_new(most: int, up_to: int = END) -> bool:
-    """Give what is committed its places, at most to `most` messages. False if there may be more.
+def list_new(most: int, up_to: int = END, source: Source = INBOUND) -> bool:
+    """Give what is committed its places, at most to `most` rows. False if there may be more.
 
     Nothing is written for who reads up to a position that was given before.
     """
-    if up_to < END and up_to <= last_given():
+    if up_to < END and up_to <= source.last_given():
         return True
     until = time.monotonic() + LIST_FOR
     while most > 0 and time.monotonic() < until:
         limit = min(most, LIST_AT_ONCE)
         with transaction.atomic():
-            listed = list_in_feed(limit)
+            listed = source.list(limit)
         if listed < limit:
             return True
         most -= listed
     return False
 
 
-def look(asked: Stretch, looked_at: int | None = None) -> Feed:
-    """The feed of now, in the caller's snapshot. `looked_at`: at how many messages it will look.
+def look(asked: Stretch, looked_at: int | None = None, source: Source = INBOUND) -> Feed:
+    """The feed of now, in the caller's snapshot. `looked_at`: at how many rows it will look.
 
     Raises FeedRemoved if something of the stretch was removed that the reader does not know of, and
     FeedRestored for a position that this database has not given: who waits behind it would miss
     what comes, whose positions are lower.
     """
-    feed = read_feed(
+    feed = source.read(
         after=asked.after,
         up_to=asked.up_to,
         seen=asked.seen,
@@ -115,7 +130,7 @@ def look(asked: Stretch, looked_at: int | None = None) -> Feed:
             " and go on from the last one that both have."
         )
     if feed.removed > max(feed.after, asked.removed):
-        raise FeedRemoved(feed.after, feed.removed)
+        raise FeedRemoved(feed.after, feed.removed, source)
     return feed
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from msh.store.delivery.feed import LAST_POSITION
+from msh.store.delivery.feed import EVENTS, INBOUND, Source
 from msh.store.engine import Key, Statement, Write
 from partners.models.agreement import HORIZONS
 
@@ -80,13 +80,16 @@ _HISTORY = f"""
 
 
 # What was in the feed, and what would have been at the next reading. Before the messages go.
-_NOTE_REMOVED = Write(f"""
-    INSERT INTO msh_prunerun (id, feed_removed)
+def _note_removed(source: Source, key: str) -> Write:
+    """`key`: the column of the row id of the message."""
+    column, next_position = source.removed, f"{source.last_position} + 1"
+    return Write(f"""
+    INSERT INTO msh_prunerun (id, {column})
     SELECT 1, GREATEST(
-        max(feed_position), CASE WHEN bool_or(feed_position IS NULL) THEN {LAST_POSITION} + 1 END)
-    FROM msh_inboundmessage WHERE id = ANY(%(keys)s)
-    ON CONFLICT (id) DO UPDATE SET feed_removed = EXCLUDED.feed_removed
-    WHERE EXCLUDED.feed_removed > msh_prunerun.feed_removed
+        max(feed_position), CASE WHEN bool_or(feed_position IS NULL) THEN {next_position} END)
+    FROM {source.table} WHERE {key} = ANY(%(keys)s) HAVING count(*) > 0
+    ON CONFLICT (id) DO UPDATE SET {column} = EXCLUDED.{column}
+    WHERE EXCLUDED.{column} > msh_prunerun.{column}
 """)
 
 
@@ -124,6 +127,7 @@ _OUTBOUND_MESSAGES = Removal(
         ("msh_partyevent", "message_id"),
         ("msh_businesskey", "outbound_id"),
     ),
+    notes=(_note_removed(EVENTS, "message_id"),),
 )
 _KINDS = {
     "inbound payloads": Removal(
@@ -147,7 +151,7 @@ _KINDS = {
             ("msh_delivery", "message_id"),
             ("msh_businesskey", "inbound_id"),
         ),
-        notes=(_NOTE_REMOVED,),
+        notes=(_note_removed(INBOUND, "id"),),
         held_by="msh_delivery",
     ),
     "conversations from partners": Removal(

@@ -60,11 +60,14 @@ def _add_partner(request: HttpRequest) -> Step:
     if request.user.has_perms(IMPORT_PERMISSIONS):
         where = reverse("admin:partners_agreement_import")
         jumps.append(Jump("Import setup file", "upload", where, recommended=False))
+        where = reverse("admin:partners_agreement_loopback")
+        jumps.append(Jump("Add loopback partner", "sync", where, False, "Adding …"))
     return Step(
         "Add a partner",
         "Its name, its address and how both sides authenticate. If another MSH has exported its"
         " partners, or you have a setup file, import it: the console shows what it would change"
-        " first.",
+        " first. To try the MSH without a partner, add the loopback partner: it is this MSH, what"
+        " you send to it is acknowledged and comes back.",
         jumps,
         "" if jumps else whom_to_ask(request, _ADD, "add a partner"),
     )

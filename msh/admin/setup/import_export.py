@@ -9,12 +9,12 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.flows.operations import configure
+from msh.flows.operations import configure, loopback
 from msh.store.history import Actor
 from partners import export, setup
 
@@ -93,6 +93,11 @@ class ImportExportPages(ModelAdmin):
                 "export/", guard(require_safe(self.export_page)), name="partners_agreement_export"
             ),
             path("import/", guard(self.import_page), name="partners_agreement_import"),
+            path(
+                "loopback/",
+                guard(require_POST(self.add_loopback)),
+                name="partners_agreement_loopback",
+            ),
             *urls,
         ]
 
@@ -115,6 +120,16 @@ class ImportExportPages(ModelAdmin):
             content_type="application/json",
             headers={"Content-Disposition": 'attachment; filename="agreements.json"'},
         )
+
+    def add_loopback(self, request: HttpRequest) -> HttpResponse:
+        if not request.user.has_perms(IMPORT_PERMISSIONS):
+            raise PermissionDenied
+        actor = Actor(request.user.get_username(), "to try the MSH without a partner")
+        try:
+            messages.success(request, _summary(loopback.make(actor)))
+        except setup.SetupRefused as refused:
+            messages.error(request, f"Nothing was changed: {refused}")
+        return HttpResponseRedirect(reverse("admin:index"))
 
     def import_page(self, request: HttpRequest) -> HttpResponse:
         """A document is shown as a diff. The same document with `seen` is applied."""

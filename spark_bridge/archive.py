@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 
 from msh_client import Server
 from spark_bridge.client import ApiRefused, Client
-from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+from spark_bridge.failures import JobFailed
+from spark_bridge.job import Summary, add_server, parser_of, run, server_options
 from spark_bridge.options import read_options
 from spark_bridge.output import Output
 from spark_bridge.rows import INBOUND

@@ -22,7 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_bridge.job import JobFailed, Summary, add_server, parser_of, run, server_options
+from spark_bridge.failures import JobFailed
+from spark_bridge.job import Summary, add_server, parser_of, run, server_options
 from spark_bridge.output import Output
 from spark_bridge.rows import INBOUND
 

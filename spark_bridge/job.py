@@ -18,16 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_bridge.client import ApiRefused, ApiUnavailable
+from spark_bridge.failures import JobFailed
 from spark_bridge.feed import DataLost
 from spark_bridge.files import file_system
 from spark_bridge.options import OptionRefused
 from spark_bridge.session import JavaMissing, open_session
 
 FAILED = 2  # exit status; 1 is a job that was done and found something wrong
-
-
-class JobFailed(Exception):
-    """The job cannot be done: one sentence with the cure."""
 
 
 @dataclass(slots=True)

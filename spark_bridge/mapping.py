@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, lit
 from pyspark.sql.types import StringType
 
-from spark_bridge.job import JobFailed
+from spark_bridge.failures import JobFailed
 from spark_bridge.message import ABOUT_PAYLOAD, REQUIRED, TEXTS
 
 FIELDS = (*TEXTS, "payload", "payloads", *ABOUT_PAYLOAD)

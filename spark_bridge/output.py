@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from spark_bridge.job import JobFailed
+from spark_bridge.failures import JobFailed
 
 ABANDONED_AFTER = 86_400.0
 """Seconds: what a run has left that began so long ago, and did not finish, the next one removes."""

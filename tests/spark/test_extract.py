@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_bridge.extract import PayloadColumns, read_columns
-from spark_bridge.job import JobFailed
+from spark_bridge.failures import JobFailed
 
 CBC = "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2"
 ORDER = f"""

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_bridge import output, read_runs
-from spark_bridge.job import JobFailed
+from spark_bridge.failures import JobFailed
 from spark_bridge.output import Entry, Output, finished
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_bridge import reconcile
-from spark_bridge.job import JobFailed
+from spark_bridge.failures import JobFailed
 
 DAY = date(2026, 11, 21)
 SENT = (

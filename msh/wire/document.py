@@ -38,8 +38,9 @@ _DECLARED_WITHIN = 1024  # bytes
 _DECLARATION = re.compile(r"\A<\?xml\s[^>]*\?>")
 
 
-def hardened(*, drops_remarks: bool) -> etree.XMLParser:
-    """A parser for what strangers send, with or without its comments and instructions.
+def hardened(*, drops_remarks: bool, drops_blanks: bool = True) -> etree.XMLParser:
+    """A parser for what strangers send, with or without its comments and instructions, and the
+    white space between its elements.
 
     The bytes are UTF-8 whatever they declare: UTF-7 could hide a DOCTYPE.
     """
@@ -49,19 +50,29 @@ def hardened(*, drops_remarks: bool) -> etree.XMLParser:
         no_network=True,
         load_dtd=False,
         huge_tree=False,
-        remove_blank_text=True,
+        remove_blank_text=drops_blanks,
         remove_comments=drops_remarks,
         remove_pis=drops_remarks,
     )
 
 
 _PARSER = hardened(drops_remarks=True)  # before they can split a value in two
+_WHOLE = hardened(drops_remarks=False, drops_blanks=False)
 too_deep = etree.XPath(f"boolean({'/*' * (DEPTH_LIMIT + 1)})")
 
 
 def parse(document: bytes) -> etree._Element:
     """The document element. Raises Unreadable, status 400, for anything but UTF-8 XML without
     DOCTYPE within the limits (D59, D60)."""
+    return _parse(document, _PARSER)
+
+
+def parse_whole(document: bytes) -> etree._Element:
+    """As `parse`, with everything that a signature covers: comments, instructions, white space."""
+    return _parse(document, _WHOLE)
+
+
+def _parse(document: bytes, parser: etree.XMLParser) -> etree._Element:
     document = document.removeprefix(_BOM)
     _check_encoding(document)
     if b"<!DOCTYPE" in document:
@@ -69,7 +80,7 @@ def parse(document: bytes) -> etree._Element:
     if document.count(b"<") + document.count(b"=") > MARKUP_LIMIT:
         raise Unreadable(f"the header document has more than {MARKUP_LIMIT} tags and attributes")
     try:
-        root = etree.fromstring(document, _PARSER)
+        root = etree.fromstring(document, parser)
     except etree.XMLSyntaxError as error:
         raise Unreadable(f"the header document is not XML: {shown(str(error.msg))}") from None
     if too_deep(root):

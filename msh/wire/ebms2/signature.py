@@ -1,0 +1,325 @@
+"""Signatures of ebMS 2.0, made and verified by xmlsec (EB-165 to EB-180).
+
+What may be computed is decided before (`msh.protocol.ebms.signature`). xmlsec gets the octets of
+the parts by callbacks, which are the same for the whole process: it asks them in the thread that
+verifies, so that each thread has parts of its own, and none waits for another.
+"""
+
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from xml.sax.saxutils import quoteattr
+
+import xmlsec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from lxml import etree
+
+from msh.protocol.ebms.signature import (
+    C14N,
+    ENVELOPED,
+    NEXT,
+    NEXT_MSH,
+    RSA_SHA256,
+    SHA256,
+    XPATH,
+    SignatureTerms,
+    SignedInfo,
+    SignedReference,
+    Transform,
+    shortened,
+    why_not_taken,
+)
+from msh.wire import document
+from msh.wire.text import shown
+
+from .names import DS, SOAP, ds, soap
+
+_LIMIT = 1_100  # References: as many as a package has parts, and some
+_NAME_LIMIT = 200  # characters of an algorithm, in a reason
+
+
+class SignatureRefused(Exception):
+    """A signature that does not prove its message. Its text goes on after the name of the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key of ours with its certificate. `private` is PEM without a password."""
+
+    private: bytes = field(repr=False)
+    certificate: x509.Certificate
+    method: str = RSA_SHA256
+    digest: str = SHA256
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """A certificate of an agreement. `kept_expired`: it is taken although it has run out."""
+
+    certificate: x509.Certificate
+    kept_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """`envelope` has what was signed, and nothing else: what is for the next node alone, and the
+    signature, are not in it (EB-174)."""
+
+    envelope: etree._Element
+    references: tuple[SignedReference, ...]
+    certificate: x509.Certificate
+
+
+# --- Octets of parts, for xmlsec ----------------------------------------------------------------
+
+_of_thread = threading.local()
+
+
+class _Octets:
+    """A part that is being read."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = memoryview(octets)
+        self._at = 0
+
+    def read_into(self, buffer: memoryview) -> int:
+        piece = self._octets[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+def _has(uri: bytes) -> bool:
+    return uri.decode() in getattr(_of_thread, "parts", {})
+
+
+def _open(uri: bytes) -> _Octets:
+    return _Octets(_of_thread.parts[uri.decode()])
+
+
+def _read(octets: _Octets, buffer: memoryview) -> int:
+    return octets.read_into(buffer)
+
+
+def _close(octets: _Octets) -> None:
+    """xmlsec wants one."""
+
+
+xmlsec.cleanup_callbacks()  # those of libxml2, which open files and addresses
+xmlsec.register_callbacks(_has, _open, _read, _close)
+
+
+class _Parts:
+    """A `with` block in which xmlsec finds these parts by their URIs, and nothing else."""
+
+    def __init__(self, parts: Mapping[str, bytes]) -> None:
+        self._parts = parts
+
+    def __enter__(self) -> None:
+        _of_thread.parts = self._parts
+
+    def __exit__(self, *_: object) -> None:
+        del _of_thread.parts
+
+
+# --- Verify -------------------------------------------------------------------------------------
+
+
+def verify(
+    envelope: bytes,
+    parts: Mapping[str, bytes],
+    trusted: Sequence[Trusted],
+    terms: SignatureTerms,
+    now: datetime,
+) -> Verified:
+    """Verify the signature of an envelope in UTF-8. `parts`: the octets of each part, by its URI
+    `cid:…`. Raises SignatureRefused; Unreadable as `document.parse_whole`."""
+    root = document.parse_whole(envelope)
+    signature = _only_signature(root)
+    signed = _signed_info(signature)
+    if why := why_not_taken(signed, parts.keys(), terms):
+        raise SignatureRefused(why)
+    certificate = _key_of(signature, trusted, now)
+    context = xmlsec.SignatureContext()
+    context.key = xmlsec.Key.from_memory(
+        certificate.public_bytes(Encoding.DER), xmlsec.constants.KeyDataFormatCertDer, None
+    )
+    try:
+        with _Parts(parts):
+            context.verify(signature)
+    except xmlsec.Error:
+        raise SignatureRefused(_which_is_wrong(signed, parts)) from None
+    return Verified(_only_signed(root, signature), signed.references, certificate)
+
+
+def _only_signature(root: etree._Element) -> etree._Element:
+    """Raises SignatureRefused."""
+    found = list(root.iter(ds("Signature")))
+    if not found:
+        raise SignatureRefused("is missing: the agreement wants the message signed")
+    if len(found) > 1 or found[0].getparent() is not root.find(soap("Header")):
+        raise SignatureRefused("has to stand once, as a child of the SOAP Header")
+    return found[0]
+
+
+def _signed_info(signature: etree._Element) -> SignedInfo:
+    """Raises SignatureRefused."""
+    info = _child(signature, "SignedInfo")
+    references = info.findall(ds("Reference"))
+    if len(references) > _LIMIT:
+        raise SignatureRefused(f"has {len(references)} References: at most {_LIMIT}")
+    return SignedInfo(
+        _algorithm(_child(info, "CanonicalizationMethod")),
+        _algorithm(_child(info, "SignatureMethod")),
+        tuple(map(_reference, references)),
+    )
+
+
+def _reference(element: etree._Element) -> SignedReference:
+    uri = element.get("URI")
+    if uri is None:
+        raise SignatureRefused("has a Reference without URI")
+    transforms = element.find(ds("Transforms"))
+    return SignedReference(
+        uri,
+        _algorithm(_child(element, "DigestMethod")),
+        "".join((_child(element, "DigestValue").text or "").split()),
+        () if transforms is None else tuple(map(_transform, transforms.iterchildren("*"))),
+    )
+
+
+def _transform(element: etree._Element) -> Transform:
+    children = list(element.iterchildren("*"))
+    expression = ""
+    if children:
+        only = children[0]
+        if len(children) > 1 or only.tag != ds("XPath") or len(only):
+            raise SignatureRefused("has a transform with parameters, which is not taken")
+        prefixes = [prefix for prefix, uri in only.nsmap.items() if uri == SOAP and prefix]
+        expression = shortened(only.text or "", prefixes)
+    return Transform(_algorithm(element), expression)
+
+
+def _algorithm(element: etree._Element) -> str:
+    return (element.get("Algorithm") or "")[:_NAME_LIMIT]
+
+
+def _child(parent: etree._Element, name: str) -> etree._Element:
+    found = parent.findall(ds(name))
+    if len(found) != 1:
+        raise SignatureRefused(f"has {len(found)} elements {name} where one is wanted")
+    return found[0]
+
+
+def _key_of(
+    signature: etree._Element, trusted: Sequence[Trusted], now: datetime
+) -> x509.Certificate:
+    """The certificate of the agreement that KeyInfo names; the only one if it names none: it
+    chooses, and is never trusted (EB-172). Raises SignatureRefused."""
+    if not trusted:
+        raise SignatureRefused("cannot be verified: the agreement has no certificate")
+    named = set(_named(signature))
+    of_key_info = [one for one in trusted if one.certificate.public_bytes(Encoding.DER) in named]
+    if named and not of_key_info:
+        raise SignatureRefused("names a certificate that is none of the agreement's")
+    chosen = of_key_info or list(trusted)
+    if len(chosen) > 1:
+        raise SignatureRefused("does not name one of the certificates of the agreement")
+    (only,) = chosen
+    certificate = only.certificate
+    if now < certificate.not_valid_before_utc:
+        raise SignatureRefused(f"{_of(certificate)} is not valid yet")
+    if now > certificate.not_valid_after_utc and not only.kept_expired:
+        raise SignatureRefused(
+            f"{_of(certificate)} has run out on {certificate.not_valid_after_utc:%Y-%m-%d}"
+        )
+    return certificate
+
+
+def _named(signature: etree._Element) -> Iterator[bytes]:
+    for element in signature.iterfind(f"{ds('KeyInfo')}//{ds('X509Certificate')}"):
+        try:
+            yield b64decode(element.text or "")
+        except ValueError:
+            raise SignatureRefused("names a certificate that cannot be read") from None
+
+
+def _of(certificate: x509.Certificate) -> str:
+    return f"is of certificate {certificate.serial_number:X}, which"
+
+
+def _which_is_wrong(signed: SignedInfo, parts: Mapping[str, bytes]) -> str:
+    """Which digest does not fit, if it is that of a part."""
+    for reference in signed.references:
+        if reference.uri and _digest(reference.method, parts[reference.uri]) != reference.value:
+            return f"does not fit part {shown(reference.uri)}: the digest is another"
+    return "does not fit: the envelope or the signature was changed, or another key has signed"
+
+
+def _digest(method: str, octets: bytes) -> str:
+    computed = hashes.Hash(_HASHES[method])
+    computed.update(octets)
+    return b64encode(computed.finalize()).decode()
+
+
+_HASHES: Mapping[str, hashes.HashAlgorithm] = {
+    SHA256: hashes.SHA256(),
+    "http://www.w3.org/2000/09/xmldsig#sha1": hashes.SHA1(),  # noqa: S303  where an agreement has it
+    "http://www.w3.org/2001/04/xmldsig-more#sha384": hashes.SHA384(),
+    "http://www.w3.org/2001/04/xmlenc#sha512": hashes.SHA512(),
+}
+
+
+def _only_signed(root: etree._Element, signature: etree._Element) -> etree._Element:
+    """The envelope without what is for the next node alone, and without the signature."""
+    actor = soap("actor")
+    unsigned = [one for one in root.iter("*") if one.get(actor) in (NEXT_MSH, NEXT)]
+    for element in (signature, *unsigned):
+        parent = element.getparent()
+        if parent is None:
+            raise SignatureRefused("leaves the whole envelope out")
+        parent.remove(element)
+    return root
+
+
+# --- Sign ---------------------------------------------------------------------------------------
+
+
+def sign(envelope: bytes, parts: Mapping[str, bytes], key: SigningKey) -> bytes:
+    """Return the envelope with a signature over itself and its parts, whose octets `parts` has by
+    URI `cid:…`. It is sent as it is, as often as needed (EB-178)."""
+    root = document.parse_whole(envelope)
+    signature = etree.fromstring(_template(parts, key))
+    next(root.iterchildren(soap("Header"))).append(signature)
+    context = xmlsec.SignatureContext()
+    context.key = xmlsec.Key.from_memory(key.private, xmlsec.constants.KeyDataFormatPem, None)
+    with _Parts(parts):
+        context.sign(signature)
+    return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+
+
+def _template(parts: Iterable[str], key: SigningKey) -> str:
+    actor = "ancestor-or-self::node()[@SOAP:actor=&quot;{}&quot;]"
+    xpath = f"not({actor.format(NEXT_MSH)} | {actor.format(NEXT)})"
+    of_envelope = (
+        f'<ds:Transforms><ds:Transform Algorithm="{ENVELOPED}"/><ds:Transform Algorithm="{XPATH}">'
+        f'<ds:XPath xmlns:SOAP="{SOAP}">{xpath}</ds:XPath></ds:Transform>'
+        f'<ds:Transform Algorithm="{C14N}"/></ds:Transforms>'
+    )
+    digest = f'<ds:DigestMethod Algorithm="{key.digest}"/><ds:DigestValue/>'
+    references = "\n".join(
+        f"<ds:Reference URI={quoteattr(uri)}>{'' if uri else of_envelope}{digest}</ds:Reference>"
+        for uri in ("", *parts)
+    )
+    certificate = b64encode(key.certificate.public_bytes(Encoding.DER)).decode()
+    return (
+        f'<ds:Signature xmlns:ds="{DS}">\n<ds:SignedInfo>\n'
+        f'<ds:CanonicalizationMethod Algorithm="{C14N}"/>\n'
+        f'<ds:SignatureMethod Algorithm="{key.method}"/>\n{references}\n</ds:SignedInfo>\n'
+        "<ds:SignatureValue/>\n<ds:KeyInfo><ds:X509Data><ds:X509Certificate>"
+        f"{certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>\n</ds:Signature>\n"
+    )

@@ -1,0 +1,213 @@
+"""Signatures: what is signed verifies, and what was changed does not."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from threading import Thread
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from msh.protocol.ebms.signature import RSA_SHA1, SHA1, SignatureTerms
+from msh.wire.ebms2.signature import (
+    SignatureRefused,
+    SigningKey,
+    Trusted,
+    Verified,
+    sign,
+    verify,
+)
+from tests.wire.ebms2 import samples
+
+EXAMPLE = samples.EXAMPLE.encode()
+NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
+PARTS = {"cid:order@acme.example": b"<order/>", "cid:b%25%40x": bytes(range(256)) * 500}
+TERMS = SignatureTerms()
+
+
+@cache
+def key_of(name: str, begin: int = -1, end: int = 1) -> SigningKey:
+    """`begin` and `end`: days from NOW on in which the certificate is valid."""
+    key = rsa.generate_private_key(65537, 2048)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW + timedelta(days=begin))
+        .not_valid_after(NOW + timedelta(days=end))
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return SigningKey(private, certificate)
+
+
+@cache
+def signed(name: str = "acme") -> bytes:
+    return sign(EXAMPLE, PARTS, key_of(name))
+
+
+def verified(
+    envelope: bytes,
+    parts: dict[str, bytes] = PARTS,
+    key: SigningKey | None = None,
+    terms: SignatureTerms = TERMS,
+) -> Verified:
+    trusted = [Trusted((key or key_of("acme")).certificate)]
+    return verify(envelope, parts, trusted, terms, NOW)
+
+
+def refused(envelope: bytes, parts: dict[str, bytes] = PARTS, key: SigningKey | None = None) -> str:
+    with pytest.raises(SignatureRefused) as found:
+        verified(envelope, parts, key)
+    return str(found.value)
+
+
+@pytest.mark.requirement("EB-165", "EB-167")
+def test_what_is_signed_verifies_and_says_what_it_covers() -> None:
+    found = verified(signed())
+    assert [one.uri for one in found.references] == ["", *PARTS]
+    assert found.certificate == key_of("acme").certificate
+
+
+@pytest.mark.requirement("EB-178")
+def test_a_signature_is_the_same_for_the_same_message() -> None:
+    assert sign(EXAMPLE, PARTS, key_of("acme")) == signed()
+
+
+CHANGES: list[tuple[bytes, bytes]] = [
+    (rb"<eb:Action>", b"<eb:Action>x"),
+    (rb"(<ds:SignatureValue>.{20}).", rb"\1A"),
+    (rb"</SOAP:Body>", b"<x/></SOAP:Body>"),
+    (rb"(?s)(<ds:DigestValue>).{4}", rb"\1AAAA"),
+]
+
+
+@pytest.mark.requirement("EB-171")
+@pytest.mark.parametrize(("place", "change"), CHANGES)
+def test_a_change_of_the_envelope_is_seen(place: bytes, change: bytes) -> None:
+    changed = re.sub(place, change, signed(), count=1, flags=re.DOTALL)
+    assert changed != signed()
+    assert "does not fit" in refused(changed)
+
+
+@pytest.mark.requirement("EB-171", "EB-173")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda a, b: PARTS | {a: b"<order />"}, "does not fit part 'cid:order@acme.example'"),
+        (lambda a, b: {a: PARTS[b], b: PARTS[a]}, "does not fit part 'cid:order@acme.example'"),
+        (lambda a, b: PARTS | {"cid:new": b""}, "does not sign part cid:new"),
+        (lambda a, b: {a: PARTS[a]}, f"signs {list(PARTS)[1]}, which is no part"),
+    ],
+)
+def test_a_part_that_is_changed_swapped_added_or_gone_is_named(
+    change: Callable[[str, str], dict[str, bytes]], reason: str
+) -> None:
+    assert refused(signed(), change(*PARTS)).startswith(reason)
+
+
+@pytest.mark.requirement("EB-172")
+def test_a_key_is_chosen_by_key_info_and_never_trusted_by_it() -> None:
+    other, acme = key_of("other"), key_of("acme")
+    assert refused(signed("other")) == "names a certificate that is none of the agreement's"
+    both = [Trusted(other.certificate), Trusted(acme.certificate)]
+    assert verify(signed(), PARTS, both, TERMS, NOW).certificate == acme.certificate
+    bare = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", b"", signed())
+    assert verified(bare).certificate == acme.certificate
+    assert "does not fit" in refused(bare, key=other)
+
+
+@pytest.mark.requirement("EB-172")
+@pytest.mark.parametrize(
+    ("days", "reason"), [((1, 2), "is not valid yet"), ((-2, -1), "has run out on 2026-11-26")]
+)
+def test_a_certificate_is_valid_now(days: tuple[int, int], reason: str) -> None:
+    key = key_of("acme", *days)
+    envelope = sign(EXAMPLE, PARTS, key)
+    assert reason in refused(envelope, key=key)
+    kept = [Trusted(key.certificate, kept_expired=True)]
+    if days[1] < 0:
+        assert verify(envelope, PARTS, kept, TERMS, NOW)
+
+
+@pytest.mark.requirement("EB-168")
+def test_sha_1_where_an_agreement_has_it() -> None:
+    acme = key_of("acme")
+    old = SigningKey(acme.private, acme.certificate, RSA_SHA1, SHA1)
+    envelope = sign(EXAMPLE, PARTS, old)
+    assert "uses SHA-1" in refused(envelope)
+    assert verified(envelope, terms=SignatureTerms(allow_sha1=True))
+
+
+SIGNATURE = rb"(?s)<ds:Signature .*</ds:Signature>"
+
+
+def moved(place: bytes) -> bytes:
+    found = re.search(SIGNATURE, signed())
+    assert found
+    return re.sub(SIGNATURE, b"", signed()).replace(place, found[0] + place)
+
+
+@pytest.mark.requirement("EB-174")
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda: moved(b"</SOAP:Body>"),
+        lambda: moved(b"</SOAP:Envelope>"),
+        lambda: moved(b"</eb:MessageHeader>"),
+        lambda: re.sub(SIGNATURE, lambda found: found[0] * 2, signed()),
+        lambda: signed().replace(b"</SOAP:Body>", b"<old>" + signed()[39:] + b"</old></SOAP:Body>"),
+    ],
+    ids=["body", "envelope", "header", "twice", "whole"],
+)
+def test_a_signature_stands_once_in_the_header(wrapped: Callable[[], bytes]) -> None:
+    assert refused(wrapped()) == "has to stand once, as a child of the SOAP Header"
+
+
+@pytest.mark.requirement("EB-174")
+def test_what_is_not_signed_is_not_among_what_was_verified() -> None:
+    """A block for the next node may be changed on the way: the signature does not cover it."""
+    block = (
+        b'<eb:SyncReply xmlns:eb="urn:x" SOAP:actor="http://schemas.xmlsoap.org/soap/actor/next"/>'
+    )
+    added = signed().replace(b"</SOAP:Header>", block + b"</SOAP:Header>")
+    tags = [one.tag for one in verified(added).envelope.iter("*")]
+    assert "{urn:x}SyncReply" not in tags
+    assert not any("xmldsig" in str(tag) for tag in tags)
+
+
+def test_an_envelope_without_signature_is_refused() -> None:
+    assert refused(EXAMPLE) == "is missing: the agreement wants the message signed"
+
+
+def test_threads_have_parts_of_their_own() -> None:
+    wrong: list[int] = []
+
+    def work(size: int) -> None:
+        parts = {"cid:a": b"x" * size}
+        envelope = sign(EXAMPLE, parts, key_of("acme"))
+        for _ in range(20):
+            verified(envelope, parts)
+            try:
+                verified(envelope, {"cid:a": b"x" * (size + 1)})
+            except SignatureRefused:
+                continue
+            wrong.append(size)
+
+    threads = [Thread(target=work, args=(size,)) for size in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert wrong == []

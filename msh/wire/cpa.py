@@ -257,6 +257,10 @@ def _address(addresses: Mapping[str, str], kinds: tuple[str, ...]) -> str:
     return named or ("" if kinds == (_ERROR,) else next(iter(addresses.values())))
 
 
+def _default(info: _Element) -> str:
+    return _attribute(info, "defaultMshChannelId")
+
+
 def _role_of(binding: _Element) -> str:
     roles = binding.iterancestors(_name("CollaborationRole"))
     role = next(roles).find(_name("Role"))

@@ -1,0 +1,94 @@
+"""A CPA 2.0 of two parties by hand."""
+
+from base64 import b64encode
+
+from msh.wire.cpa import CPPA
+
+CERTIFICATE = b"not a certificate, but its octets"
+SIGNED = """
+<tp:SenderNonRepudiation>
+  <tp:NonRepudiationProtocol>http://www.w3.org/2000/09/xmldsig#</tp:NonRepudiationProtocol>
+  <tp:HashFunction>http://www.w3.org/2001/04/xmlenc#sha256</tp:HashFunction>
+  <tp:SignatureAlgorithm>http://www.w3.org/2001/04/xmldsig-more#rsa-sha256</tp:SignatureAlgorithm>
+  <tp:SigningCertificateRef tp:certId="{side}-key"/>
+</tp:SenderNonRepudiation>"""
+ENCRYPTED = """
+<tp:SenderDigitalEnvelope>
+  <tp:DigitalEnvelopeProtocol tp:version="1.0">XMLENC</tp:DigitalEnvelopeProtocol>
+  <tp:EncryptionAlgorithm>http://www.w3.org/2009/xmlenc11#aes256-gcm</tp:EncryptionAlgorithm>
+</tp:SenderDigitalEnvelope>"""
+
+
+def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -> str:
+    """`side` sends Action `sends` and takes `receives`."""
+    binding = (
+        '<tp:{way}><tp:ThisPartyActionBinding tp:id="{side}-{action}" tp:action="{action}"'
+        ' tp:packageId="package"><tp:ChannelId>{side}-business</tp:ChannelId>'
+        "</tp:ThisPartyActionBinding>"
+        "<tp:OtherPartyActionBinding>{other}-{action}</tp:OtherPartyActionBinding></tp:{way}>"
+    )
+    out = binding.format(way="CanSend", side=side, other=other, action=sends)
+    back = binding.format(way="CanReceive", side=side, other=other, action=receives)
+    return f"""
+<tp:PartyInfo tp:partyName="{side}" tp:defaultMshChannelId="{side}-signals">
+  <tp:PartyId tp:type="urn:duns">{side}-1</tp:PartyId>
+  <tp:CollaborationRole>
+    <tp:Role tp:name="role of {side}"/>
+    <tp:ServiceBinding>
+      <tp:Service tp:type="string">Orders</tp:Service>
+      {out}{back}
+    </tp:ServiceBinding>
+  </tp:CollaborationRole>
+  <tp:Certificate tp:certId="{side}-key">
+    <ds:KeyInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><ds:X509Data><ds:X509Certificate>
+      {b64encode(CERTIFICATE + side.encode()).decode()}
+    </ds:X509Certificate></ds:X509Data></ds:KeyInfo>
+  </tp:Certificate>
+  <tp:DeliveryChannel tp:channelId="{side}-business" tp:transportId="{side}-http"
+      tp:docExchangeId="{side}-reliable">
+    <tp:MessagingCharacteristics tp:syncReplyMode="none" tp:ackRequested="always"
+        tp:ackSignatureRequested="never" tp:duplicateElimination="always"
+        tp:actor="urn:oasis:names:tc:ebxml-msg:actor:toPartyMSH"/>
+  </tp:DeliveryChannel>
+  <tp:DeliveryChannel tp:channelId="{side}-signals" tp:transportId="{side}-http"
+      tp:docExchangeId="{side}-plain">
+    <tp:MessagingCharacteristics tp:syncReplyMode="none" tp:ackRequested="never"
+        tp:ackSignatureRequested="never" tp:duplicateElimination="never"/>
+  </tp:DeliveryChannel>
+  <tp:Transport tp:transportId="{side}-http">
+    <tp:TransportReceiver>
+      <tp:TransportProtocol tp:version="1.1">HTTP</tp:TransportProtocol>
+      <tp:Endpoint tp:uri="https://{side}.example/msh" tp:type="allPurpose"/>
+      <tp:Endpoint tp:uri="https://{side}.example/errors" tp:type="error"/>
+    </tp:TransportReceiver>
+  </tp:Transport>
+  <tp:DocExchange tp:docExchangeId="{side}-reliable">
+    <tp:ebXMLSenderBinding tp:version="2.0">
+      <tp:ReliableMessaging>
+        <tp:Retries>4</tp:Retries><tp:RetryInterval>PT1H30M</tp:RetryInterval>
+        <tp:MessageOrderSemantics>Guaranteed</tp:MessageOrderSemantics>
+      </tp:ReliableMessaging>
+      <tp:PersistDuration>P2D</tp:PersistDuration>{more.format(side=side)}
+    </tp:ebXMLSenderBinding>
+    <tp:ebXMLReceiverBinding tp:version="2.0">
+      <tp:ReceiverDigitalEnvelope>
+        <tp:EncryptionCertificateRef tp:certId="{side}-key"/>
+      </tp:ReceiverDigitalEnvelope>
+    </tp:ebXMLReceiverBinding>
+  </tp:DocExchange>
+  <tp:DocExchange tp:docExchangeId="{side}-plain">
+    <tp:ebXMLSenderBinding tp:version="2.0"/>
+  </tp:DocExchange>
+</tp:PartyInfo>"""
+
+
+def cpa(more: str = "", status: str = "agreed") -> bytes:
+    """`more`: of what senders promise."""
+    acme = party("acme", "globex", sends="New", receives="Reply", more=more)
+    globex = party("globex", "acme", sends="Reply", receives="New", more=more)
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<tp:CollaborationProtocolAgreement xmlns:tp="{CPPA}" tp:cpaid="cpa-1" tp:version="2.0b">
+<tp:Status tp:value="{status}"/>
+<tp:Start>2026-01-01T00:00:00Z</tp:Start><tp:End>2028-01-01T00:00:00Z</tp:End>
+{acme}{globex}
+</tp:CollaborationProtocolAgreement>""".encode()

@@ -180,9 +180,7 @@ class _Reader:
 
     def _signals(self, sender: _Side, receiver: _Side) -> Channel:
         of_sender, of_receiver = (
-            _referred(
-                side.channels, _attribute(side.info, "defaultMshChannelId"), "DeliveryChannel"
-            )
+            _referred(side.channels, _default(side.info), "DeliveryChannel")
             for side in (sender, receiver)
         )
         return self._channel((sender, of_sender), (receiver, of_receiver))

@@ -110,6 +110,9 @@ def test_a_cpa_is_in_force_from_its_start_to_its_end(status: str, now: datetime,
         (b">4<", b">four<", "Retries 'four' is not a number"),
         (b"2026-01-01T00:00:00Z", b"today", "Start 'today' is not a time"),
         (b'(?s)<tp:PartyInfo tp:partyName="globex".*</tp:PartyInfo>', b"", "this one has 1"),
+        (b"<tp:Retries>[^<]*", b"<tp:Retries>-1", "Retries '-1' is not a number"),
+        (b"(<tp:CanSend>)<tp:This.*?</tp:This[^>]*>", rb"\1", "has no ThisPartyActionBinding"),
+        (b"(<tp:CanSend>).*?(</tp:CanSend>)", rb"\1\2", "has no ThisPartyActionBinding"),
         (b"tp:CanSend", b"tp:CanDo", "no party can send what the other can receive"),
     ],
 )
@@ -150,3 +153,16 @@ def test_services_of_the_mshs_are_no_actions() -> None:
     document = cpa().replace(b">Orders<", b">urn:oasis:names:tc:ebxml-msg:service<")
     with pytest.raises(Unreadable, match="no party can send"):
         as_acme(document)
+
+
+def test_what_a_cpa_leaves_open_is_per_message_and_without_certificates() -> None:
+    document = re.sub(rb"(?s)<tp:MessagingCharacteristics.*?/>", b"", cpa(SIGNED + ENCRYPTED))
+    document = re.sub(rb"<tp:(Signing|Encryption)CertificateRef[^>]*>", b"", document)
+    channel = as_acme(document).actions[0].channel
+    assert (channel.ack, channel.eliminates, channel.sync_reply) == (
+        *("perMessage", "perMessage"),
+        "none",
+    )
+    assert channel.signing
+    assert channel.encryption
+    assert (channel.signing.certificate, channel.encryption.certificate) == (b"", b"")

@@ -211,3 +211,44 @@ def test_threads_have_parts_of_their_own() -> None:
     for one in threads:
         one.join()
     assert wrong == []
+
+
+REFERENCE = b'<ds:Reference URI="cid:order@acme.example">'
+
+
+@pytest.mark.requirement("EB-169")
+@pytest.mark.parametrize(
+    ("place", "change", "reason"),
+    [
+        (REFERENCE, b"<ds:Reference>", "has a Reference without URI"),
+        (b"</ds:XPath>", b"</ds:XPath><ds:XPath/>", "has a transform with parameters"),
+        (b"ds:XPath", b"ds:Filter", "has a transform with parameters"),
+        (b"ds:SignedInfo", b"ds:Info", "has 0 elements SignedInfo where one is wanted"),
+        (REFERENCE, b"".join(b'<ds:Reference URI="x"/>' for _ in range(1_100)) + REFERENCE, "1103"),
+        (b"(?s)(<ds:X509Certificate>)[^<]*", rb"\1x", "names a certificate that cannot be read"),
+    ],
+)
+def test_a_signature_of_another_form_is_refused(place: bytes, change: bytes, reason: str) -> None:
+    assert reason in refused(re.sub(place, change, signed()))
+
+
+@pytest.mark.requirement("EB-172")
+def test_several_certificates_need_one_to_be_named() -> None:
+    bare = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", b"", signed())
+    both = [Trusted(key_of(name).certificate) for name in ("acme", "other")]
+    with pytest.raises(SignatureRefused, match="does not name one of the certificates"):
+        verify(bare, PARTS, both, TERMS, NOW)
+    with pytest.raises(SignatureRefused, match="the agreement has no certificate"):
+        verify(signed(), PARTS, [], TERMS, NOW)
+
+
+@pytest.mark.requirement("EB-174")
+def test_an_envelope_that_is_for_the_next_node_is_not_signed() -> None:
+    actor = b'<SOAP:Envelope SOAP:actor="urn:oasis:names:tc:ebxml-msg:actor:nextMSH" '
+    envelope = sign(EXAMPLE.replace(b"<SOAP:Envelope ", actor), PARTS, key_of("acme"))
+    assert refused(envelope) == "leaves the whole envelope out"
+
+
+def test_of_a_part_that_nobody_signed_xmlsec_gets_nothing() -> None:
+    """It asks for what the References name: nothing else is there, and nothing is fetched."""
+    assert "does not fit" in refused(signed(), dict.fromkeys(PARTS, b""))

@@ -5,10 +5,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from msh.protocol.ebms.cpa import Channel, Cpa, Encryption, Signing, channels, why_not_in_force
+from msh.protocol.ebms.cpa import (
+    Channel,
+    Cpa,
+    CpaParty,
+    Encryption,
+    Signing,
+    channels,
+    why_not_in_force,
+)
 from msh.protocol.ebms.message import PartyId
 from msh.protocol.errors import Unreadable
-from msh.wire.cpa import LIMIT, CpaParty, parties, read
+from msh.wire.cpa import LIMIT, parties, read
 from tests.wire.cpas import CERTIFICATE, ENCRYPTED, SIGNED, cpa
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)

@@ -7,6 +7,7 @@ more tells an attacker how to go on.
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 from xml.sax.saxutils import quoteattr
 
 import xmlsec
@@ -94,8 +95,8 @@ def decrypt(encrypted: bytes, keys: Sequence[DecryptionKey]) -> Decrypted:
 def _content(root: etree._Element, key: DecryptionKey) -> bytes:
     manager = xmlsec.KeysManager()
     manager.add_key(xmlsec.Key.from_memory(key.private, xmlsec.constants.KeyDataFormatPem, None))
-    content: bytes = xmlsec.EncryptionContext(manager).decrypt(root)
-    return content
+    # Of octets it returns octets, which its types do not say.
+    return cast("bytes", xmlsec.EncryptionContext(manager).decrypt(root))
 
 
 def _root(encrypted: bytes) -> etree._Element:

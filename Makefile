@@ -31,7 +31,7 @@ help:
 	@echo 'make image-test   builds the image, runs docker/compose.yml; needs Debian and root, not Docker'
 	@echo 'make up           one MSH in var/msh on port 8000'
 	@echo 'make test         the tests that need only Python and make'
-	@echo 'make test-all     all tests; Spark needs Java 17, the browser Chromium, tests/hosts root'
+	@echo 'make test-all     all tests; Spark and signatures need a JDK 17, the browser Chromium, tests/hosts root'
 	@echo 'make check        ruff, mypy, import contracts, migrations, the documentation'
 	@echo 'make docs         the documentation as pages in var/site, read from files or any web server'
 	@echo 'make migrations   write what the models need, docs/extending.md'

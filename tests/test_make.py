@@ -25,6 +25,7 @@ NEEDS_MORE = {
     "many": "time: exports, replays and searches of thousands",
     "processes": "time: `manage.py up`, processes without a database or a feature",
     "sign_on": "time: an identity provider",
+    "signatures": "a JDK, whose XML signatures are another implementation than ours",
     "smtpd": "time: a mail server, storms of connections",
     "spark": "Java 17",
     "tracing": "time: processes with OpenTelemetry",

@@ -101,11 +101,20 @@ class Client(Connection):
         return str(json.loads(answer.body)["state"])
 
     # --- feeds --------------------------------------------------------------------------------
-    def inbound(self, after: int, **parameters: object) -> Iterator[Page]:
-        """Accepted messages behind a position, page by page, until there are no more now. Keep
-        `next` of the last page, and begin there the next time; 0 is the beginning.
-        `payloads=True`: with their content."""
+    def inbound(self, after: int | None = None, **parameters: object) -> Iterator[Page]:
+        """Accepted messages behind a position, page by page, until there are no more now; without
+        one, from the first that is left. Keep `next` of each page with what you made of it, and
+        begin there the next time. `payloads=True`: with their content.
+
+        Raises ApiRefused also with the code "removed" (retention has removed what comes next) and
+        "feed_restored" (the database was restored).
+        """
         return self._feed("inbound", after, parameters)
+
+    def events(self, after: int | None = None, **parameters: object) -> Iterator[Page]:
+        """What became of messages that were submitted, as `inbound`: `kind` is "acknowledged",
+        "failed", "suspended" and so on."""
+        return self._feed("events", after, parameters)
 
     # --- what these have in common --------------------------------------------------------------
     def _document(self, path: str, **query: object) -> Document:
@@ -120,12 +129,13 @@ class Client(Connection):
             if (after := page["next"]) is None:
                 return
 
-    def _feed(self, path: str, after: int, query: Mapping[str, object]) -> Iterator[Page]:
+    def _feed(self, path: str, after: int | None, query: Mapping[str, object]) -> Iterator[Page]:
         more = True
         while more:
-            page = self.get(path, **{"limit": 500, **_as_text(query), "after": after})
-            after, more = page["next"], page["more"]
-            yield Page(page["results"], after, more)
+            found = self.get(path, **{"limit": 500, **_as_text(query), "after": after})
+            page = Page(found["results"], found["next"], found["more"])
+            yield page
+            after, more = page.next, page.more
 
 
 def content_of(payload: Document) -> bytes:

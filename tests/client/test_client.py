@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from msh.flows.operations import tokens
+from msh.flows.operations.prune import prune_all
 from msh.models import (
     ApiToken,
     ConsumerKind,
@@ -21,6 +22,7 @@ from msh_client import ApiRefused, Client, Secret, Server, content_of
 from partners.models import Agreement
 from tests.api.application import order
 from tests.delivery.desk import consumer, receive
+from tests.delivery.pruning import age
 from tests.exchange.machine import ROOT
 from tests.flows.world import World, make_world
 from tests.web import web_process
@@ -115,7 +117,7 @@ def test_thousands_are_submitted_in_their_order(
 
 def test_the_feed_goes_on_where_it_ended(msh: Client, world: World) -> None:
     receive(world, 3)
-    pages = list(msh.inbound(after=0, payloads=True, limit=2))
+    pages = list(msh.inbound(payloads=True, limit=2))
     rows = [message for page in pages for message in page.rows]
     assert [len(page.rows) for page in pages if page.rows] == [2, 1]
     assert [row["id"] for row in rows] == list(
@@ -129,6 +131,31 @@ def test_the_feed_goes_on_where_it_ended(msh: Client, world: World) -> None:
     assert len(page.rows) == 1
     with pytest.raises(ValueError, match="was not requested"):
         content_of(page.rows[0]["payloads"][0])
+
+
+def test_events_say_what_became_of_messages(msh: Client, world: World) -> None:
+    msh.submit(order(world, "m-1"))
+    world.settle()
+    (page,) = msh.events()
+    assert [(event["message_id"], event["kind"]) for event in page.rows] == [
+        ("m-1", "acknowledged")
+    ]
+    (page,) = msh.events(after=page.next)
+    assert page.rows == []
+
+
+def test_what_retention_has_removed_is_no_end(msh: Client, world: World) -> None:
+    receive(world, 3)
+    while taken := msh.take("orders"):
+        msh.settle(taken[0], "completed")
+    age()
+    (page,) = msh.inbound()
+    position = page.rows[0]["position"]
+    prune_all()
+    with pytest.raises(ApiRefused) as refused:
+        list(msh.inbound(after=position))
+    assert (refused.value.status, refused.value.code) == (410, "removed")
+    assert [len(page.rows) for page in msh.inbound()] == [1], "the last one of a pair stays"
 
 
 def test_what_is_taken_is_settled(msh: Client, world: World) -> None:

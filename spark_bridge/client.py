@@ -64,10 +64,10 @@ class Client(Connection):
         return answers
 
 
-def require_reachable(server: Server, *, must_answer: bool = True) -> None:
+def require_reachable(server: Server, scope: str, *, must_answer: bool = True) -> None:
     """Ask the MSH once, on the driver, before the tasks do with all their patience. Raises
     ApiRefused or ApiUnavailable, within 30 seconds, with the cure: at once where the name does not
-    exist or the certificate does not fit.
+    exist, the certificate does not fit or the token has no such scope.
 
     Without `must_answer` an MSH that is away is none of its business, but these two are: for each
     micro-batch of a stream that writes.
@@ -86,11 +86,19 @@ def require_reachable(server: Server, *, must_answer: bool = True) -> None:
 
     with Client(quick, is_final=is_final) as client:
         try:
-            client.get("token")
+            _require_scope(client.get("token"), scope)
         except ApiUnavailable as unavailable:
             if must_answer or wrong:
                 trouble = str(unavailable).partition("; ")[0]
                 raise ApiUnavailable(f"{trouble}. {_cure(wrong)}") from None
+
+
+def _require_scope(token: Any, scope: str) -> None:
+    if scope not in token["scopes"]:
+        raise ApiRefused(
+            HTTPStatus.FORBIDDEN,
+            f"The token {token['name']} has no scope {scope}: `manage.py token` makes one.",
+        )
 
 
 def _is_wrong(error: Exception) -> bool:

@@ -20,6 +20,43 @@ from pyspark.sql.types import (
 from spark_bridge.compat import arrow_schema
 from spark_bridge.options import OptionRefused
 
+_COMMENTS = {
+    "position": "place in the feed: higher than that of all messages that were there before",
+    "id": "number of the message in this MSH",
+    "message_id": "MessageId: with partner the key of a message",
+    "partner": "name of the partner in this MSH",
+    "tpa_id": "agreement",
+    "state": "state when it was read",
+    "semantics": "OnceAndOnlyOnce or BestEffort",
+    "service_interface": "service that the message is for",
+    "action": "what is asked of the service",
+    "conversation_id": "conversation that the message belongs to",
+    "ref_to_message_id": "MessageId of the message that it answers",
+    "sequence_number": "place in the order of its pair; null: it has none",
+    "epoch": "counts how often the numbers of the pair were reset",
+    "order_number": "ebMS 2.0: place in the order of its conversation; null: it has none",
+    "from_role": "ebMS 2.0: role of the sender",
+    "to_role": "ebMS 2.0: role of the receiver",
+    "service_type": "ebMS 2.0: type of the service",
+    "size": "bytes of all payloads, removed ones too",
+    "received_at": "when it was accepted",
+    "submitted_at": "when the application submitted it",
+    "ended_at": "when its state became final; null: it is not",
+    "attempts": "how often it was sent",
+    "payloads": "documents; content is null if it was not asked for, or removed by retention",
+}
+
+
+def _commented(*fields: StructField) -> StructType:
+    """With what each column is, as DESCRIBE and catalogues show it."""
+    return StructType(
+        [
+            StructField(each.name, each.dataType, each.nullable, {"comment": _COMMENTS[each.name]})
+            for each in fields
+        ]
+    )
+
+
 _HEADER = (
     StructField("message_id", StringType(), nullable=False),
     StructField("partner", StringType(), nullable=False),
@@ -50,26 +87,22 @@ _PAYLOAD = StructType(
         StructField("content", BinaryType()),
     ]
 )
-PAYLOADS = StructField("payloads", ArrayType(_PAYLOAD))
+(PAYLOADS,) = _commented(StructField("payloads", ArrayType(_PAYLOAD)))
 """`content` is null if it was not asked for, or `removed` by retention."""
-INBOUND = StructType(
-    [
-        StructField("position", LongType(), nullable=False),
-        StructField("id", LongType(), nullable=False),
-        *_HEADER,
-        StructField("received_at", TimestampType()),
-        PAYLOADS,
-    ]
+INBOUND = _commented(
+    StructField("position", LongType(), nullable=False),
+    StructField("id", LongType(), nullable=False),
+    *_HEADER,
+    StructField("received_at", TimestampType()),
+    PAYLOADS,
 )
 """`GET inbound`. Sizes in bytes, those of payloads that were removed too."""
-OUTBOUND = StructType(
-    [
-        StructField("id", LongType(), nullable=False),
-        *_HEADER,
-        StructField("submitted_at", TimestampType()),
-        StructField("ended_at", TimestampType()),
-        StructField("attempts", IntegerType()),
-    ]
+OUTBOUND = _commented(
+    StructField("id", LongType(), nullable=False),
+    *_HEADER,
+    StructField("submitted_at", TimestampType()),
+    StructField("ended_at", TimestampType()),
+    StructField("attempts", IntegerType()),
 )
 """`GET messages`; with option payloads there is a column `payloads` too."""
 

@@ -34,14 +34,14 @@ class EbxmlDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, stream=False)
         require_columns(schema, self.schema())
-        require_reachable(options.server)
+        require_reachable(options.server, "read")
         kind = StatusReader if options.feed == "outbound" else FeedReader
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = read_options(self.options, stream=True)
         require_columns(schema, self.schema())
-        require_reachable(options.server)
+        require_reachable(options.server, "read")
         return FeedStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -49,7 +49,7 @@ class EbxmlDataSource(DataSource):
             raise OptionRefused("Mode overwrite: messages that were sent cannot be replaced.")
         options = write_options(self.options, stream=False)
         layout = layout_of(options, schema)
-        require_reachable(options.server)
+        require_reachable(options.server, "send")
         return BatchWriter(options, layout)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
@@ -58,7 +58,7 @@ class EbxmlDataSource(DataSource):
         options = write_options(self.options, stream=True)
         layout = layout_of(options, schema)
         # Spark makes a writer for each micro-batch: the tasks wait for an MSH that is away.
-        require_reachable(options.server, must_answer=False)
+        require_reachable(options.server, "send", must_answer=False)
         return StreamWriter(options, layout)
 
 

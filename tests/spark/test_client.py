@@ -3,6 +3,7 @@
 import json
 import pickle
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import pytest
 
 from msh_client import ApiRefused, ApiUnavailable, Secret, Server
 from msh_client.connection import LONGEST_WAIT
-from spark_bridge.client import Client, PartnerClosed, require_reachable
+from spark_bridge.client import Client, PartnerClosed, _is_wrong, require_reachable
 from spark_bridge.options import read_options
 
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
@@ -51,6 +52,7 @@ class Scripted(ThreadingHTTPServer):
         self.paths: list[str] = []
         """Of each POST."""
         self.status = 200
+        self.document = b"<html>Another</html>"
         """Of the answer to each GET."""
 
     def answers(self, body: bytes, put_off: frozenset[str] = frozenset()) -> bytes:
@@ -69,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._answer(self.server.status, b"<html>Another</html>", {})
+        self._answer(self.server.status, self.server.document, {})
 
     def do_POST(self) -> None:
         self.server.tokens.append(self.headers["Authorization"].removeprefix("Bearer "))
@@ -297,16 +299,39 @@ def test_a_wrong_address_is_found_on_the_driver(api: Scripted, url: str, said: s
         closed = probe.getsockname()[1]
     server = Server(url.format(port=api.server_port, closed=closed), Secret("t0ken"), 120, 1)
     with pytest.raises((ApiRefused, ApiUnavailable), match=said) as raised:
-        require_reachable(server)
+        require_reachable(server, "send")
     if isinstance(raised.value, ApiUnavailable):
         assert "Check option url: host, port, scheme and certificate." in str(raised.value)
         assert "retryTimeout" not in str(raised.value)
 
 
-def test_a_token_that_is_none_is_found_on_the_driver(api: Scripted) -> None:
+def test_a_token_without_the_scope_is_found_on_the_driver(api: Scripted) -> None:
+    server = Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1)
+    api.document = b'{"name": "spark", "scopes": ["send"]}'
+    require_reachable(server, "send")
+    with pytest.raises(ApiRefused, match="The token spark has no scope read"):
+        require_reachable(server, "read")
     api.status = 401
     with pytest.raises(ApiRefused, match="answered 401"):
-        require_reachable(Server(f"http://127.0.0.1:{api.server_port}", Secret("t0ken"), 120, 1))
+        require_reachable(server, "send")
+
+
+def test_name_and_certificate_that_are_wrong_are_final(api: Scripted, clock: Clock) -> None:
+    """They are not tried again, however patient the client is."""
+    tries: list[Exception] = []
+
+    def is_final(error: Exception) -> bool:
+        tries.append(error)
+        return True
+
+    server = Server("http://127.0.0.1:1", Secret("t0ken"), 30, 600)
+    with Client(server, clock, is_final=is_final) as client, pytest.raises(ApiUnavailable):
+        client.get("token")
+    assert (len(tries), clock.waits) == (1, [])
+    assert _is_wrong(ssl.SSLCertVerificationError(1, "hostname mismatch"))
+    assert _is_wrong(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    assert not _is_wrong(socket.gaierror(socket.EAI_AGAIN, "Temporary failure"))
+    assert not _is_wrong(ConnectionRefusedError())
 
 
 def test_a_stream_that_writes_waits_for_an_msh_that_is_away_but_for_no_wrong_name() -> None:
@@ -314,7 +339,7 @@ def test_a_stream_that_writes_waits_for_an_msh_that_is_away_but_for_no_wrong_nam
         probe.bind(("127.0.0.1", 0))
         closed = probe.getsockname()[1]
     away = Server(f"http://127.0.0.1:{closed}", Secret("t0ken"), 120, 600)
-    require_reachable(away, must_answer=False)
+    require_reachable(away, "send", must_answer=False)
     wrong = Server("http://no-such-host.invalid", Secret("t0ken"), 120, 600)
     with pytest.raises(ApiUnavailable, match="Check option url"):
-        require_reachable(wrong, must_answer=False)
+        require_reachable(wrong, "send", must_answer=False)

@@ -136,6 +136,12 @@ def test_inbound_feed(spark: SparkSession, office: Office) -> None:
     assert [row["payloads"][0]["content"] for row in bare] == [None]
 
 
+def test_columns_say_what_they_are(spark: SparkSession, office: Office) -> None:
+    for options in ({}, {"feed": "outbound", "payloads": "false"}):
+        columns = read(spark, office, **options).schema
+        assert [each.name for each in columns if not each.metadata.get("comment")] == []
+
+
 def test_feed_in_several_stretches(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row is in one of them, whatever their number."""
     monkeypatch.setattr("spark_bridge.feed.MARK_EVERY", 2)

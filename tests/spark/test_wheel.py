@@ -21,7 +21,8 @@ from spark_bridge.options import VERSION
 from tests.exchange.machine import ROOT
 from tests.spark.office import Office, submitted
 
-SPARK_VERSIONS = os.environ.get("SPARK_VERSIONS", "here").split()
+HERE = "here"
+SPARK_VERSIONS = os.environ.get("SPARK_VERSIONS", HERE).split()
 LIBRARIES = ("pyspark", "py4j", "pyarrow", "pyarrow.libs")
 PROJECTS = ("msh_client", "spark_bridge")
 
@@ -40,7 +41,12 @@ def test_versions_are_one() -> None:
     assert project("msh_client")["dependencies"] == []
 
 
-def run(*words: object, activated: Path | None = None, seconds: int = 300) -> str:
+def run(
+    *words: object,
+    cwd: Path | None = None,
+    activated: Path | None = None,
+    seconds: int = 900,
+) -> None:
     """`activated`: the folder of programs that comes first."""
     left_out = ("PYTHON", "PYSPARK", "SPARK")
     environment = {
@@ -50,7 +56,7 @@ def run(*words: object, activated: Path | None = None, seconds: int = 300) -> st
         environment["PATH"] = f"{activated}:{environment['PATH']}"
     done = subprocess.run(
         list(map(str, words)),
-        cwd=activated,
+        cwd=cwd,
         env=environment | {"SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
@@ -58,7 +64,6 @@ def run(*words: object, activated: Path | None = None, seconds: int = 300) -> st
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -71,39 +76,50 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
+def install(environment: Path, wheels: list[Path], version: str = HERE) -> Path:
+    """Return its Python."""
+    venv.create(environment, symlinks=True)
+    python = environment / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
+    if version != HERE:
+        run(*pip, f"pyspark=={version}", *wheels, seconds=1200)
+        return python
+    (packages,) = environment.glob("lib/*/site-packages")
+    for name in LIBRARIES:
+        for file in (pyspark.__file__, pyarrow.__file__):
+            library = Path(str(file)).parents[1] / name
+            if library.exists() and not (packages / name).exists():
+                (packages / name).symlink_to(library)
+    run(*pip, "--no-deps", "--no-index", *wheels)
+    return python
+
+
+class User:
+    """Of the wheels, in a folder where nothing else of ours is."""
+
+    def __init__(self, office: Office, folder: Path) -> None:
+        self.pair = office.pair()
+        self.folder = folder
+        script = shutil.copy(ROOT / "tests/spark/wheel_user.py", folder)
+        options = json.dumps(office.options)
+        self.words = (script, folder, options, self.pair.agreement.tpa_id, ROOT / "docs/spark.md")
+
+    def require_done(self, version: str) -> None:
+        counts = json.loads((self.folder / "counts.json").read_text())
+        assert counts["spark"] == version
+        assert counts["django"] is False
+        assert counts["sent"] >= 3
+        assert counts["streamed"] == counts["received"]
+        metrics = counts["metrics"]
+        assert (metrics["batch_id"], metrics["accepted"], metrics["rejected"]) == (0, 3, 0)
+        assert submitted(self.pair).count() == 6
+
+
 @pytest.mark.parametrize("version", SPARK_VERSIONS)
 def test_wheels_where_nothing_else_is(
     office: Office, tmp_path: Path, wheels: list[Path], version: str
 ) -> None:
-    environment = tmp_path / "spark"
-    venv.create(environment, symlinks=True)
-    python = environment / "bin" / "python"
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
-    if version == "here":
-        (packages,) = environment.glob("lib/*/site-packages")
-        for name in LIBRARIES:
-            for file in (pyspark.__file__, pyarrow.__file__):
-                library = Path(str(file)).parents[1] / name
-                if library.exists() and not (packages / name).exists():
-                    (packages / name).symlink_to(library)
-        run(*pip, "--no-deps", "--no-index", *wheels)
-    else:
-        run(*pip, f"pyspark=={version}", *wheels, seconds=1200)
-
-    pair = office.pair()
-    page, options = ROOT / "docs/spark.md", json.dumps(office.options)
-    user = ROOT / "tests/spark/wheel_user.py"
-    script = shutil.copy(user, tmp_path)  # beside it is nothing of ours
-    run(python, script, tmp_path, options, pair.agreement.tpa_id, page, activated=python.parent)
-
-    counts = json.loads((tmp_path / "counts.json").read_text())
-    assert counts["spark"] == (pyspark.__version__ if version == "here" else version)
-    assert counts["django"] is False
-    assert counts["sent"] >= 3
-    assert counts["streamed"] == counts["received"]
-    assert {name: counts["metrics"][name] for name in ("batch_id", "accepted", "rejected")} == {
-        "batch_id": 0,
-        "accepted": 3,
-        "rejected": 0,
-    }
-    assert submitted(pair).count() == 6
+    python = install(tmp_path / "spark", wheels, version)
+    user = User(office, tmp_path)
+    run(python, *user.words, cwd=tmp_path, activated=python.parent)
+    user.require_done(pyspark.__version__ if version == HERE else version)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 
 def main(folder: Path, options: dict[str, str], tpa_id: str, page: Path) -> None:
-    spark = SparkSession.builder.master("local[2,4]").getOrCreate()
+    spark = SparkSession.builder.getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     orders = spark.createDataFrame(
         [(n, tpa_id, f"<Order no='{n}'/>") for n in (3, 1, 2)],

@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import element_at, split
 
+from spark_bridge.failures import JobFailed
 from spark_bridge.job import (
-    JobFailed,
     Summary,
     add_server,
     parser_of,

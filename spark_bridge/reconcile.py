@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_bridge.failures import JobFailed
 from spark_bridge.job import (
-    JobFailed,
     Summary,
     add_server,
     parser_of,

@@ -28,7 +28,7 @@ def example(spark: SparkSession, office: Office, tmp_path: Path) -> Example:
         page = (ROOT / "docs/spark.md").read_text().partition("\n## Examples\n")[2]
         found = re.search(r"```python\n(.*?)```", page.partition(f"**{title}")[2], re.DOTALL)
         assert found
-        given = {"spark": spark, "msh": office.options} | names
+        given: dict[str, Any] = {"spark": spark, "msh": office.options, **names}
         code, table, after = found[1].replace("/data/", f"{tmp_path}/").partition("\nnewest = ")
         exec(code, given)
         query = given["query"]

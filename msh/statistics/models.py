@@ -20,7 +20,7 @@ class Unit(models.TextChoices):
 class Statistics(models.Model):
     """A minute, an hour, a day or a week of one agreement, in the time zone of the settings, from
     its beginning; without partner, agreement and consumer: of the whole MSH. Of a consumer there
-    are minutes only, without partner and agreement.
+    are minutes and hours only, without partner and agreement.
 
     `sent`: BestEffort, which nobody acknowledges. `failed`: messages that we gave up or cancelled.
     `rejected`: messages that an application refused. `delivery_failures`: attempts at a consumer.

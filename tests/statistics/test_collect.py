@@ -11,10 +11,18 @@ import pytest
 from django.db import connection
 
 from msh.models import Consumer, Delivery, History, InboundMessage, OutboundMessage
-from msh.statistics.models import Statistics, StatisticsProgress, Suspension, Unit
+from msh.statistics.models import (
+    AcknowledgementTime,
+    Statistics,
+    StatisticsProgress,
+    Suspension,
+    Unit,
+)
 from msh.statistics.store import collect as collecting
 from msh.statistics.store import collect_sql, histogram
 from msh.statistics.store.collect import collect, counted_up_to
+from msh.statistics.store.read import series
+from msh.statistics.store.span import Span
 from msh.tasks import collect_statistics
 from tests.flows.costs import cost_of, multiply, statements_of
 from tests.waiting import wait_until
@@ -205,8 +213,11 @@ def test_minutes_of_a_partner_go_before_those_of_the_msh(
 
 
 def test_deliveries_are_counted_by_their_consumer(cast: Cast) -> None:
-    """By the minute, and beside the partner's counts, which have no deliveries."""
+    """By the minute and the hour, and beside the partner's counts, which have no deliveries. What
+    is counted of the whole MSH in the same hour stays its own."""
     agreement, shop = cast.agreements[0], Consumer.objects.create(name="shop", kind="pull")
+    sent = cast.message(agreement, out=True, size=1, at=NOON - SECOND)
+    cast.happened(agreement, NOON, message_id=sent, **ACKNOWLEDGED)
     delivered = {"event": "MessageDelivered", "from_state": "accepted", "to_state": "delivered"}
     failed = {"event": "AttemptFailed", "from_state": "processing", "to_state": "blocked"}
     for what in (delivered, delivered, failed):
@@ -217,9 +228,15 @@ def test_deliveries_are_counted_by_their_consumer(cast: Cast) -> None:
         )
         cast.happened(agreement, NOON, direction="in", message_id=message_id, **what)
     collect_all()
-    (row,) = Statistics.objects.exclude(consumer=None)
-    assert (row.consumer, row.unit, row.partner) == (shop, Unit.MINUTE, None)
-    assert (row.delivered, row.delivery_failures) == (2, 1)
+    rows = Statistics.objects.filter(consumer=shop, partner=None, agreement=None)
+    assert {row.unit: (row.delivered, row.delivery_failures) for row in rows} == {
+        Unit.MINUTE: (2, 1),
+        Unit.HOUR: (2, 1),
+    }
+    assert Statistics.objects.exclude(consumer=None).count() == 2
+    assert not AcknowledgementTime.objects.filter(slot__in=rows).exists()
+    hours = series(Span(Unit.HOUR, NOON - HOUR, NOON + HOUR))
+    assert [one.counts.delivery_failures for one in hours.values()] == [1]
     of_others = Statistics.objects.filter(consumer=None).values_list("delivered", flat=True)
     assert set(of_others) == {0}
 

@@ -1,6 +1,7 @@
-"""Curves of the last hour of partners and consumers: a feature draws them, or nobody does."""
+"""Curves of the last hour of partners and consumers, and the share of attempts at a consumer that
+failed: a feature has them, or nobody does."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msh.extension import ExtensionPoint
@@ -22,6 +23,21 @@ whole: ExtensionPoint[Callable[[About], Iterable[object]]] = ExtensionPoint()
 """What waits, and what was done: charts for `statistics/chart.html`."""
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorRate:
+    """How many attempts at a consumer there were in the last hour and in the last 24 hours, and how
+    many of them did not succeed."""
+
+    attempts: int = 0
+    failed: int = 0
+    attempts_of_day: int = 0
+    failed_of_day: int = 0
+
+
+rates: ExtensionPoint[Callable[[Sequence[int]], Mapping[int, ErrorRate]]] = ExtensionPoint()
+"""By the key of a consumer."""
+
+
 def small_curves(about: Sequence[About]) -> Sequence[str]:
     for draw in small:
         return draw(about)
@@ -30,3 +46,20 @@ def small_curves(about: Sequence[About]) -> Sequence[str]:
 
 def charts(about: About) -> Sequence[object]:
     return [chart for draw in whole for chart in draw(about)]
+
+
+def error_rates(consumers: Sequence[int]) -> Mapping[int, ErrorRate]:
+    for counted in rates:
+        return counted(consumers)
+    return {}
+
+
+def percent(failed: int, attempts: int) -> str:
+    """Return the share in percent, of at least one attempt. Only none of them is 0 %, and only all
+    of them are 100 %."""
+    share = 100 * failed / attempts
+    if failed and share < 0.1:
+        return "< 0.1 %"
+    if failed < attempts and share > 99.9:
+        return "> 99.9 %"
+    return f"{round(share, 1):g} %"

@@ -43,14 +43,16 @@ class ConsumerForm(SigningForm):
         return cleaned
 
 
-_STATE = ("status", "waiting", "last_completed", "fetched")
+_STATE = ("status", "waiting", "error_rate", "last_completed", "fetched")
 
 
 @admin.register(Consumer)
 class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
     change_form_outer_before_template = "admin/msh/framework/charts.html"
-    list_display = ("name", "status", "waiting", "last_completed", "takes", "destination")
+    list_display = (
+        *("name", "status", "waiting", "error_rate", "last_completed", "takes", "destination"),
+    )
     sortable_by = ("name",)
     readonly_fields = _STATE
     list_select_related = ("partner",)
@@ -75,6 +77,15 @@ class ConsumerAdmin(AuditedAdmin):
         if consumer := context.get("original"):
             context["charts"] = curves.charts(curves.About(consumers=(consumer.pk,)))
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Read the error rates of all consumers of the page at once."""
+        listed = super().get_changelist_instance(request)
+        listed.result_list = list(listed.result_list)
+        rates = curves.error_rates([row.pk for row in listed.result_list])
+        for row in listed.result_list:
+            row.rates = rates
+        return listed
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Consumer]:
         """With how each is doing, by indexes that have what is open, or the newest first."""
@@ -115,6 +126,18 @@ class ConsumerAdmin(AuditedAdmin):
             rejected = markup.list_url(Delivery, state__exact=consumer.newest, **of_it)
             shown.append((rejected, "the last one was rejected"))
         return format_html_join(", ", '<a href="{}" class="text-link">{}</a>', shown) or markup.DASH
+
+    @admin.display(description="error rate")
+    def error_rate(self, consumer: Any) -> str:
+        """The share of attempts that failed, were rejected or are in doubt."""
+        listed = getattr(consumer, "rates", None)
+        rates = curves.error_rates([consumer.pk]) if listed is None else listed
+        rate = rates.get(consumer.pk, curves.ErrorRate())
+        if not rate.attempts_of_day:
+            return markup.DASH
+        hour = f"{_rate(rate.failed, rate.attempts)} in the last hour"
+        day = f"{_rate(rate.failed_of_day, rate.attempts_of_day)} in 24 hours"
+        return format_html('{}<div class="msh-note">{}</div>', hour, day)
 
     @admin.display(description="last completed")
     def last_completed(self, consumer: Any) -> str:
@@ -158,6 +181,10 @@ class ConsumerAdmin(AuditedAdmin):
 def _count(deliveries: QuerySet[Delivery]) -> Coalesce:
     of_it = deliveries.filter(consumer=OuterRef("pk")).order_by().values("consumer")
     return Coalesce(Subquery(of_it.annotate(count=Count("pk")).values("count")), 0)
+
+
+def _rate(failed: int, attempts: int) -> str:
+    return f"{curves.percent(failed, attempts)} of {attempts:,}" if attempts else "no attempts"
 
 
 def fetched_text(consumer: Consumer) -> str:

@@ -1,18 +1,22 @@
-"""Curves of the last hour: what waits for a partner or at a consumer, and what was done."""
+"""Curves of the last hour: what waits for a partner or at a consumer, and what was done. How many
+attempts at a consumer failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.template.loader import render_to_string
 from django.utils import timezone
 
 from msh.admin.framework import curves
-from msh.admin.framework.curves import About
-from msh.statistics.store.read import MINUTELY, Minutes, minutes
+from msh.admin.framework.curves import About, ErrorRate
+from msh.statistics.models import Unit
+from msh.statistics.store.read import MINUTELY, Minutes, Tried, minutes, tried
+from msh.statistics.store.span import beginning
 
 from . import charts
 
 MINUTES = 60
+HOURS = 24
 EVERY = 10
 """Minutes between two ticks."""
 BEFORE = 15
@@ -36,6 +40,18 @@ def charts_of(about: About) -> Iterator[charts.Chart]:
     if about.waiting:
         yield _waiting(about, found, ticks)
     yield charts.rates(f"{_DONE[bool(about.partners)]}, last hour", _done(about, found), 1, ticks)
+
+
+@curves.rates.register
+def error_rates(consumers: Sequence[int]) -> Mapping[int, ErrorRate]:
+    """The hour that is not over is one of the 24."""
+    this_hour = beginning(Unit.HOUR, timezone.now()).astimezone(UTC)
+    found = tried(consumers, first_minute(), this_hour - timedelta(hours=HOURS - 1))
+    rates = {}
+    for key in consumers:
+        hour, day = (found.get((key, unit), Tried()) for unit in (Unit.MINUTE, Unit.HOUR))
+        rates[key] = ErrorRate(hour.attempts, hour.failed, day.attempts, day.failed)
+    return rates
 
 
 def first_minute(number: int = MINUTES) -> datetime:

@@ -155,9 +155,10 @@ COUNT_HISTORY = Write(f"""
                NULL::bigint AS consumer_id, at, what, times, size, seconds
         FROM counted CROSS JOIN {_SLOTS} WHERE what <> 'delivered'
         UNION ALL
-        SELECT 'minute', date_trunc('minute', at, %(zone)s), NULL, NULL, consumer_id, at, what,
-               times, size, NULL
-        FROM counted WHERE consumer_id IS NOT NULL),
+        SELECT unit, date_trunc(unit, at, %(zone)s), NULL, NULL, consumer_id, at, what, times,
+               size, NULL
+        FROM counted CROSS JOIN (VALUES ('minute'), ('hour')) AS of_consumer (unit)
+        WHERE consumer_id IS NOT NULL),
     slot AS (
         INSERT INTO msh_statistics AS slot
             (unit, begins, partner_id, agreement_id, consumer_id, submitted, acknowledged, sent,
@@ -194,7 +195,7 @@ COUNT_HISTORY = Write(f"""
             in_doubt = slot.in_doubt + EXCLUDED.in_doubt,
             last_acknowledged_at =
                 GREATEST(slot.last_acknowledged_at, EXCLUDED.last_acknowledged_at)
-        RETURNING id, unit, begins, partner_id, agreement_id)
+        RETURNING id, unit, begins, partner_id, agreement_id, consumer_id)
     INSERT INTO msh_acknowledgementtime AS known (slot_id, bucket, number)
     SELECT slot.id,
            CASE WHEN seconds < %(first)s THEN 0
@@ -205,6 +206,7 @@ COUNT_HISTORY = Write(f"""
       ON slot.unit = placed.unit AND slot.begins = placed.begins
      AND COALESCE(slot.partner_id, 0) = COALESCE(placed.partner_id, 0)
      AND COALESCE(slot.agreement_id, 0) = COALESCE(placed.agreement_id, 0)
+     AND slot.consumer_id IS NULL AND placed.consumer_id IS NULL
     WHERE seconds IS NOT NULL AND placed.unit <> 'minute'
     GROUP BY slot.id, 2
     ON CONFLICT (slot_id, bucket) DO UPDATE SET number = known.number + EXCLUDED.number

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
+from msh.statistics.models import Unit
 from msh.store.engine import Statement, run
 
 from .histogram import quantile
@@ -138,9 +139,10 @@ _TIMES = Statement(
     _Times,
 )
 
-# The rows of the whole MSH are those without a partner.
+# The rows of the whole MSH are those without a partner and without a consumer.
 _OF = """
     slot.unit = %(unit)s AND slot.begins >= %(begin)s AND slot.begins < %(end)s
+    AND slot.consumer_id IS NULL
     AND CASE WHEN %(partner_ids)s::bigint[] IS NULL THEN slot.partner_id IS NULL
              ELSE slot.partner_id = ANY(%(partner_ids)s) END
 """
@@ -217,6 +219,38 @@ _LOOKED = Statement(
     _MINUTES_OF.format("AND slot.agreement_id IS NULL AND slot.consumer_id IS NULL"), _Minute
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of attempts at a consumer in a time. `failed`: also those that were rejected, and
+    those that nobody knows the outcome of. What an operator decides counts as an attempt."""
+
+    attempts: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried(Tried):
+    consumer_id: int = 0
+    unit: str = ""
+
+
+# A search of the constraint's index for each consumer and unit: at most 60 and 24 rows.
+_TRIED = Statement(
+    """
+    SELECT of.id AS consumer_id, span.unit,
+           sum(delivered + rejected + delivery_failures + in_doubt)::bigint AS attempts,
+           sum(rejected + delivery_failures + in_doubt)::bigint AS failed
+    FROM unnest(%(consumer_ids)s::bigint[]) AS of (id)
+    CROSS JOIN unnest(%(units)s::text[], %(begins)s::timestamptz[]) AS span (unit, begins)
+    JOIN msh_statistics slot ON slot.partner_id IS NULL AND slot.agreement_id IS NULL
+                            AND slot.consumer_id = of.id AND slot.unit = span.unit
+                            AND slot.begins >= span.begins
+    GROUP BY of.id, span.unit
+    """,
+    _Tried,
+)
+
 Key = tuple[int, int | None]
 """Partner and agreement."""
 
@@ -291,6 +325,18 @@ def _value(row: _Minute | None, name: str, is_known: bool) -> int | None:
     """Return what was counted; what is not over yet only if there is something."""
     value: int | None = getattr(row, name) if row else None
     return (value or 0) if is_known else value or None
+
+
+def tried(
+    consumer_ids: Sequence[int], minutes_from: datetime, hours_from: datetime
+) -> Mapping[tuple[int, Unit], Tried]:
+    """Return what became of attempts, by consumer, in the minutes and in the hours that begin at
+    these times or later. Without attempts there is no entry."""
+    spans = {Unit.MINUTE: minutes_from, Unit.HOUR: hours_from}
+    given = {"consumer_ids": list(consumer_ids), "units": [one.value for one in spans]}
+    (rows,) = run(_TRIED(**given, begins=list(spans.values())))
+    counted = [row for row in rows if row.attempts]
+    return {(row.consumer_id, Unit(row.unit)): Tried(row.attempts, row.failed) for row in counted}
 
 
 def downs(

@@ -44,7 +44,7 @@ from partners.models import Partner
 from partners.models.dialects import Dialect
 from tests.admin.conftest import late_world, suspended_world, url, use, waiting_world
 from tests.admin.incidents.test_first_step import opened
-from tests.admin.links.test_conversation import stop
+from tests.admin.links.conversations import stop
 from tests.admin.many import standing_deliveries
 from tests.admin.messages.test_submit_again import failed, failed_best_effort
 from tests.endpoint.ebms2 import agree, kept_refusal

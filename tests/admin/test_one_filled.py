@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from msh.admin.framework.markup import page_url
 from msh.models import Delivery, Incident, OutboundConversation, OutboundLink, OutboundMessage
-from tests.admin.links.test_conversation import stop
+from tests.admin.links.conversations import stop
 from tests.admin.many import UNAUTHORIZED, answered, standing_deliveries, suspended_partners
 from tests.flows.flying import make_sky
 

@@ -31,7 +31,7 @@ from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
 from partners.models import Partner
 from tests.admin.conftest import address, suspended_world, url
-from tests.admin.links.test_conversation import stop
+from tests.admin.links.conversations import stop
 from tests.api.application import Answer, Application
 from tests.delivery.desk import consumer, receive
 from tests.endpoint.ebms2 import agree

@@ -31,7 +31,7 @@ from msh.protocol.reason import Reason
 from msh.store.history import Actor
 from partners.models import Partner
 from tests.admin.conftest import client_of, client_with_role, waiting_world
-from tests.admin.links.test_conversation import stop
+from tests.admin.links.conversations import stop
 from tests.admin.many import UNAUTHORIZED, answered, standing_deliveries, suspended_partners
 from tests.flows.flying import make_sky
 

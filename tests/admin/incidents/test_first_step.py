@@ -12,7 +12,7 @@ from msh.models import Consumer, InboundConversation, InboundMessage, Incident, 
 from msh.protocol.kinds import IncidentKind
 from partners.models import Partner
 from tests.admin.conftest import address, busy_world, url
-from tests.admin.links.test_conversation import stop
+from tests.admin.links.conversations import stop
 from tests.admin.many import standing_deliveries
 from tests.flows.flying import make_sky
 

@@ -2,11 +2,14 @@
 
 import re
 
+from django.utils import timezone
 from playwright.sync_api import expect
 
-from msh.models import OutboundMessage
+from msh.models import Incident, OutboundMessage
+from msh.protocol.kinds import IncidentKind
+from msh.store import incidents
 from tests.admin.many import standing_deliveries
-from tests.browser.console import Console
+from tests.browser.console import TELEPHONE, Console
 from tests.browser.test_actions import page_of
 from tests.exchange.pair import PairFactory
 
@@ -63,3 +66,37 @@ def test_first_message_is_sent_from_the_page_of_the_partner(
         re.compile("acknowledged", re.IGNORECASE)
     )
     console.picture(page, "console-message")
+
+
+def test_a_telephone_shows_whose_page_it_is(console: Console, pair: PairFactory) -> None:
+    """F20: the name of the partner was in the last line of a page of 2,836 pixels."""
+    partner, delivery = pair(), standing_deliveries("parked", 1)
+    names = {
+        partner.link: partner.partner.name,
+        delivery: delivery.message.link.partner.name,
+    }
+    for row, name in names.items():
+        page = page_of(console, "Viewer", row, viewport=TELEPHONE)
+        main = page.get_by_role("main")
+        expect(main.get_by_role("link", name=name, exact=True).first).to_be_in_viewport()
+
+
+def test_what_leads_to_another_page_has_one_colour(console: Console, pair: PairFactory) -> None:
+    """F16: the link of the row itself was black, that of its partner purple."""
+    partner = pair(acknowledges=True)
+    partner.submit()
+    standing_deliveries("parked", 1)
+    what = (partner.partner.pk, "in", IncidentKind.BACKLOG, "m-1", "so many wait")
+    incidents.open_now(*what)
+    Incident.objects.filter(partner=partner.partner).update(resolved_at=timezone.now())
+    colours = set()
+    page = console.open("Viewer")
+    for model in ("outboundlink", "outboundmessage", "inboundmessage", "delivery", "incident"):
+        page.goto(console.at(f"msh_{model}_changelist"))
+        links = page.locator("#result_list tbody a:not(.msh-action)")
+        expect(links.first).to_be_visible()
+        colours |= set(links.evaluate_all("all => all.map(one => getComputedStyle(one).color)"))
+    page.goto(console.at("msh_outboundlink_change", partner.link.pk))
+    name = page.get_by_role("main").get_by_role("link", name=partner.partner.name, exact=True)
+    colours.add(name.first.evaluate("one => getComputedStyle(one).color"))
+    assert len(colours) == 1

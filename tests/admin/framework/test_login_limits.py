@@ -45,6 +45,14 @@ def test_an_empty_form_is_no_entry() -> None:
     assert not SettingChange.objects.exists()
 
 
+def test_a_refused_log_in_says_its_error_only() -> None:
+    """F26 of the review of the console: "Not saved. Correct the error:" above the sentence."""
+    form = {"username": "ann", "password": "guess"}
+    page = Client().post("/admin/login/", form).content.decode()
+    assert "Please enter the correct username and password" in page
+    assert "Not saved" not in page
+
+
 def test_addresses_of_one_ipv6_network_are_one() -> None:
     statuses = [log_in(f"user-{n}", "guess", f"2001:db8::{n:x}") for n in range(1, 25)]
     assert statuses[-1] == 429

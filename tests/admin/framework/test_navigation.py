@@ -33,6 +33,27 @@ def test_the_title_of_a_page_keeps_the_name_of_its_row(administrator: Client) ->
     assert "In-1" not in page
 
 
+def test_each_list_has_a_title_of_its_own(administrator: Client) -> None:
+    """F25 of the review of the console: "Select outbound link to view": ten tabs looked alike."""
+    titles = {}
+    for model in admin.site._registry:
+        page = administrator.get(url(model, "changelist")).content.decode()
+        (titles[model.__name__],) = re.findall(r"<title>\s*(.*?) \| MSH console", page)
+    assert [name for name, title in titles.items() if title.startswith("Select ")] == []
+    assert len(set(titles.values())) == len(titles)
+
+
+def test_a_page_begins_with_what_it_is_and_not_with_the_name_of_the_product(
+    administrator: Client,
+) -> None:
+    """F20: all crumbs began with "Message Service Handler", and there was no room for the rest."""
+    busy_world()
+    message = OutboundMessage.objects.latest("pk")
+    page = administrator.get(url(OutboundMessage, "change", message.pk)).content.decode()
+    crumbs = re.findall(r'truncate tracking-tight">\s*(?:<bdi>)?\s*([^<]+?)\s*<', page)
+    assert crumbs == ["Outbound messages", message.message_id]
+
+
 def test_every_page_names_its_icon(administrator: Client) -> None:
     page = administrator.get(reverse("admin:index")).content.decode()
 

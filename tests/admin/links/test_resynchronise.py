@@ -1,5 +1,7 @@
 """Resynchronise, rewind: both sides are shown first, then repaired."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -33,6 +35,15 @@ def test_both_sides_are_shown_before_they_are_repaired(
 
     assert "sequence numbers in sync" in messages_of(use(supervisor, "resynchronise", world.link))
     assert world.link.state == "waiting"
+
+
+def test_what_goes_on_is_filled_and_first(supervisor: Client) -> None:
+    """F27 of the review of the console: *Cancel* in the middle, *Compare* at the end, not filled.
+    The partner's MSH is another product, which cannot be asked."""
+    world = suspended_world(queued=0)
+    page = supervisor.get(address("resynchronise", world.link)).content.decode()
+    buttons = re.findall(r'class="(msh-action[^"]*)"[^>]*>(Compare|Cancel)<', page)
+    assert buttons == [("msh-action msh-action-recommended", "Compare"), ("msh-action", "Cancel")]
 
 
 @pytest.mark.parametrize(("answer", "state"), [("has", "acknowledged"), ("lacks", "in_flight")])

@@ -169,6 +169,14 @@ def test_who_may_not_act_on_a_line_is_told_who_may(viewer: Client, operator: Cli
     assert line.ask not in text
 
 
+def test_who_may_test_but_not_mend_is_told_who_may(operator: Client) -> None:
+    """To resume alone does not help: our credentials are refused."""
+    suspended_partners(1, UNAUTHORIZED)
+    (line,) = operator.get(PAGE).context["suspended"].lines
+    assert [jump.title for jump in line.advice.jumps] == ["Test connection"]
+    assert "ask a user with the role Administrator." in operator.get(PAGE).content.decode()
+
+
 def test_what_is_zero_is_on_one_line(viewer: Client) -> None:
     suspended_partners(1, FAILS, queued=2)
     text = viewer.get(PAGE).content.decode()

@@ -12,14 +12,17 @@ from django.template.defaultfilters import filesizeformat
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from msh import roles
+from msh.admin.framework.markup import page_url
 from msh.models import (
     Delivery,
     History,
     Incident,
     OutboundConversation,
     OutboundMessage,
+    PartyEvent,
     Preference,
 )
 from msh.protocol.kinds import IncidentKind
@@ -86,6 +89,11 @@ def test_link_page_says_what_has_failed(sky: Sky, operator: Client) -> None:
     page = operator.get(url(type(sky.link), "change", sky.link.pk))
     assert "2 messages have failed since" in page.content.decode()
     assert len(table(page, "Failed, and not submitted again").rows) == 2
+    for row in (Incident.objects.get(), sky.partner):
+        assert page_url(row) in page.content.decode().partition("</section>")[0]
+    listed = operator.get(url(OutboundMessage, "changelist")).content.decode()
+    why = PartyEvent.objects.filter(message=messages[0]).latest("pk").detail
+    assert f'title="{escape(why)}"' in listed
     use(client_with_role("sue", roles.SUPERVISOR), "submit_again", messages[0])
     again = operator.get(url(type(sky.link), "change", sky.link.pk))
     assert "1 message has failed since" in again.content.decode()

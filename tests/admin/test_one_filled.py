@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from msh.admin.framework.markup import page_url
 from msh.models import Delivery, Incident, OutboundConversation, OutboundLink, OutboundMessage
+from tests.admin.conftest import url
 from tests.admin.links.conversations import stop
 from tests.admin.many import UNAUTHORIZED, answered, standing_deliveries, suspended_partners
 from tests.flows.flying import make_sky
@@ -40,3 +41,12 @@ def test_one_button_of_a_page_is_filled(administrator: Client) -> None:
         text = administrator.get(where).content.decode()
         found[where] = text.count("msh-action-recommended")
     assert {where: count for where, count in found.items() if count > 1} == {}
+
+
+def test_no_button_of_a_list_is_filled(administrator: Client) -> None:
+    """Of a row here and there one was, and that row is no worse than the others."""
+    suspended_partners(2, answered(503, "503 Service Unavailable"))
+    text = administrator.get(url(OutboundLink, "changelist")).content.decode()
+    rows = text.split('id="result_list"')[1]
+    assert "Resume sending" in rows
+    assert "msh-action-recommended" not in rows

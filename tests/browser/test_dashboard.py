@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from msh.models import OutboundLink
 from msh.protocol.kinds import IncidentKind
 from msh.store import incidents
+from tests.admin.many import standing_deliveries
 from tests.browser.console import Console
 from tests.exchange.pair import Pair, PairFactory
 
@@ -138,11 +139,18 @@ def test_a_list_fits_its_window_in_rows_of_two_lines(console: Console, pair: Pai
     partner = pair(timeout=600)
     message = partner.submit()
     incidents.open_now(partner.partner.pk, "in", IncidentKind.BACKLOG, "m-1", "so many wait")
-    for where in (f"msh/outboundmessage/?q={message.message_id}", "msh/incident/?is=open"):
+    stopped = standing_deliveries("blocked", behind=1, detail="500 Internal Server Error: " * 3)
+    for where in (
+        f"msh/outboundmessage/?q={message.message_id}",
+        "msh/incident/?is=open",
+        f"msh/delivery/?q={stopped.message.message_id}",
+        f"msh/consumer/?q={stopped.consumer}",
+    ):
         page = console.open("Operator", where)
         console.picture(page, f"console-list-{where.split('/')[1]}")
         rows = page.locator("#result_list tbody tr")
         heights = [one.bounding_box() for one in rows.all()[:5]]
+        assert heights
         assert all(box and box["height"] <= 84 for box in heights), (where, heights)
         wide = page.evaluate(
             "() => { const table = document.querySelector('#result_list');"

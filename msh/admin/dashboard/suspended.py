@@ -124,7 +124,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Partners with the same cause. `answers`: (how many, text), the most frequent first.
+    """Partners with the same cause. `answers`: (how many, text), the most frequent first, and how
+    many others there are; if no two are alike, one of them.
     `longest` is down since `since`, the last one since `latest`; None if they are down since
     the same time. `largest` has the longest queue; None if all queues are equally long. `members`:
     longest queue first. `plan`: the URL of a plan of maintenance for them, if it is permitted.
@@ -136,6 +137,7 @@ class Group:
     cause: Cause
     runbook: str
     answers: Sequence[tuple[int, str]]
+    other_answers: int
     since: datetime
     latest: str
     longest: Member | None
@@ -312,6 +314,7 @@ def _group(
     in_maintenance = sum(link.partner_id in quiet and not link.cancelling for link in links)
     resumes = len(links) - cancelling - in_maintenance
     answers = Counter(_answer(link) for link in links).most_common()
+    shown = answers[: 3 if answers[0][1] > 1 else 1]
     members = [_member(link, queued.get(link.pk, 0)) for link in links]
     total = sum(member.queued for member in members)
     by_queue = sorted(members, key=lambda member: -member.queued)
@@ -321,7 +324,8 @@ def _group(
         len(links),
         cause,
         runbook_url(cause),
-        [(times, text) for text, times in answers[:3]],
+        [(times, text) for text, times in shown],
+        len(answers) - len(shown),
         first,
         markup.ago(last),
         members[0] if first != last else None,

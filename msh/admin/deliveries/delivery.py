@@ -117,7 +117,7 @@ class ReceivedSinceFilter(DateTimeFilter):
 class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
     bulk = (BulkAction.RUN_AGAIN, BulkAction.REPLAY)
     direction = "inbound"
-    list_display = ("identity", "partner", "to", "status", "tries", "started", "error")
+    list_display = ("identity", "partner", "to", "status", "tries", "started")
     list_display_links = ("identity",)
     list_filter = (
         DecisionFilter,
@@ -216,7 +216,12 @@ class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
 
     @display(description="State")
     def status(self, delivery: Delivery) -> str:
-        return markup.state_badge(delivery)
+        """With the last error below it, whole on hover."""
+        state = markup.state_badge(delivery)
+        if not delivery.detail:
+            return state
+        shown = '{}<div class="msh-note msh-why" title="{}">{}</div>'
+        return format_html(shown, state, delivery.detail, markup.in_words(delivery.detail))
 
     @display(description="Started")
     def started(self, delivery: Delivery) -> str:
@@ -229,10 +234,6 @@ class DeliveryAdmin(KeyColumn, BulkPage, LargeTableAdmin[Delivery]):
         return (
             f"{delivery.attempt} of {most}" if delivery.attempt <= most else str(delivery.attempt)
         )
-
-    @display(description="Last error")
-    def error(self, delivery: Delivery) -> str:
-        return markup.verbatim(delivery.detail)
 
 
 def _described(row: Delivery) -> SafeString:

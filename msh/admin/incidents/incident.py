@@ -119,7 +119,7 @@ class IncidentAdmin(IncidentList):
         at = incident.opened_at
         return Headline(
             badge=format_html(since, self.status(incident), markup.time_of(at), markup.age_of(at)),
-            sentence=self.what(incident),
+            sentence=_cause(incident).title if opened else self.what(incident),
             advice=self.advice(incident) if opened else "",
             tone=ALARM if opened else "",
             facts=[

@@ -211,18 +211,13 @@ def _first_of_queue(link: OutboundLink) -> Iterable[OutboundMessage]:
 
 def _agreements(link: OutboundLink, connection: Any) -> Table:
     headers = (
-        *(
-            "TPAId",
-            "Semantics",
-            "Retries",
-            "RetryInterval",
-            "TimeToLive",
-            "Window",
-            "When retries are spent",
-        ),
-        "Connection",
+        *("TPAId", "Connection", "Semantics", "Retries", "RetryInterval", "TimeToLive", "Window"),
+        "When retries are spent",
     )
-    rows = [(*_terms(one), connection(one)) for one in agreements_of(link)]
+    rows = []
+    for one in agreements_of(link):
+        named, *terms = _terms(one)
+        rows.append((named, connection(one), *terms))
     return Table("Agreements", headers, rows, "No agreements.")
 
 

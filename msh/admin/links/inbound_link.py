@@ -16,14 +16,12 @@ from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.messages.history import history_of_link
 from msh.admin.messages.undelivered import standstill
 from msh.flows.numbers import has_numbers
-from msh.flows.operations.inspection.causes import CAUSES
 from msh.models import (
     Delivery,
     Direction,
     InboundLink,
     InboundMessage,
     InboundState,
-    Incident,
     Signal,
 )
 from msh.protocol import sequence
@@ -32,6 +30,7 @@ from msh.protocol.kinds import DeliveryState
 from . import inbound_actions
 from .counters import arrivals, counters, receiving
 from .inbound_conversation import incomplete_conversations
+from .link_view import open_incidents
 
 FIRST_ROWS = 10
 _STANDING = (DeliveryState.BLOCKED, DeliveryState.IN_DOUBT)
@@ -48,7 +47,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     search_help_text = "Partner or its URI"
     list_before_template = "admin/msh/framework/live_list.html"
     sortable_by = ()
-    fields = ("settings_in_force", "consumers", "partner_page")
+    fields = ("settings_in_force", "consumers")
     change_form_outer_before_template = "admin/msh/links/inbound_headline.html"
     change_form_outer_after_template = None
 
@@ -104,10 +103,6 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
     def consumers(self, link: InboundLink) -> str:
         return "delivered to consumers" if link.partner.delivers else "held by an operator"
 
-    @display(description="Partner")
-    def partner_page(self, link: InboundLink) -> str:
-        return markup.link_to(link.partner)
-
     def page_context(self, request: HttpRequest, row: InboundLink) -> dict[str, object]:
         link = row
         (blocking, delivery), numbered = first_undelivered(link), has_numbers(link.partner)
@@ -119,7 +114,7 @@ class InboundLinkAdmin(ReadOnlyAdmin[InboundLink]):
             "sentence": receiving(link) if numbered else "messages have no sequence numbers",
             "numbered": numbered,
             "last_message": self.last_message(link),
-            "incidents": _incidents(link),
+            "incidents": open_incidents(link, Direction.IN),
             "undelivered": self.undelivered(link),
             "oldest": markup.age_of(blocking.received_at) if blocking else "",
             "blocking": markup.link_to(blocking) if blocking else "",
@@ -204,17 +199,6 @@ def _offers(request: HttpRequest, delivery: Delivery) -> list[Offer]:
     deliveries: Any = admin.site.get_model_admin(Delivery)
     offers: list[Offer] = deliveries.offers(request, delivery)
     return offers
-
-
-def _incidents(link: InboundLink) -> list[tuple[str, str, str]]:
-    """URL, cause and detail of each."""
-    opened = Incident.objects.filter(
-        partner=link.partner_id, direction=Direction.IN, resolved_at=None
-    )
-    return [
-        (markup.page_url(one), CAUSES[one.kind].title, one.detail and markup.verbatim(one.detail))
-        for one in opened
-    ]
 
 
 def _pending(link: InboundLink) -> QuerySet[Signal]:

@@ -10,7 +10,8 @@ from django.utils import timezone
 from msh.admin.framework import markup
 from msh.admin.framework.pages import Table
 from msh.flows.numbers import has_numbers
-from msh.models import OutboundLink
+from msh.flows.operations.inspection.causes import CAUSES
+from msh.models import Direction, InboundLink, Incident, OutboundLink
 from msh.protocol.reason import Reason
 
 from . import flight_view, lane_view
@@ -37,7 +38,7 @@ class LinkView:
     retried: Callable[[Any], Reason | None]
 
 
-_COMMON = ("where", "when_silent", "applications", "partner_page")
+_COMMON = ("where", "when_silent", "applications")
 _LANE = LinkView(
     lane_view.state,
     lane_view.sentence,
@@ -81,3 +82,14 @@ def variant_of(link: OutboundLink) -> str:
 
 def sentence_of(link: OutboundLink) -> str:
     return view_of(link).sentence(link, timezone.now())
+
+
+def open_incidents(
+    link: InboundLink | OutboundLink, direction: Direction
+) -> list[tuple[str, str, str]]:
+    """URL, cause and detail of each."""
+    opened = Incident.objects.filter(partner=link.partner_id, direction=direction, resolved_at=None)
+    return [
+        (markup.page_url(one), CAUSES[one.kind].title, one.detail and markup.verbatim(one.detail))
+        for one in opened
+    ]

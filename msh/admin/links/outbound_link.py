@@ -1,6 +1,7 @@
 """Links to partners: list, suspended ones first, and the page of one."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from html import unescape
 from typing import Any
@@ -43,7 +44,7 @@ from . import (
 from .advice import advice_on, cause_name, cause_of_link, with_last_answer
 from .cancelling import cancelling_notices
 from .counters import growth, with_places, with_queue
-from .link_view import sentence_of, state_of, variant_of, view_of
+from .link_view import open_incidents, sentence_of, state_of, variant_of, view_of
 
 Column = Callable[[OutboundLink], str]
 URGENCY = Case(
@@ -111,10 +112,12 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
         return (*self.list_display, self._actions_column(request))
 
     def _actions_column(self, request: HttpRequest) -> Column:
-        """The last column: the frequent actions. The others are on the page of the link."""
+        """The last column: the frequent actions. The others are on the page of the link, where the
+        one that helps is filled."""
 
         def actions(link: OutboundLink) -> str:
-            offers = self.offers(request, link, outbound_actions.ACTIONS)
+            offered = self.offers(request, link, outbound_actions.ACTIONS)
+            offers = [replace(one, recommended=False) for one in offered]
             context = {"offers": offers, "compact": True}
             return render_to_string("admin/msh/framework/actions.html", context)
 
@@ -179,10 +182,6 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
     def applications(self, link: OutboundLink) -> str:
         return "accepted" if link.partner.accepts else "refused by an operator"
 
-    @display(description="Partner")
-    def partner_page(self, link: OutboundLink) -> str:
-        return markup.link_to(link.partner)
-
     def advised(self, row: OutboundLink) -> Sequence[OperatorAction]:
         cause = cause_of_link(row)
         return acts_of(cause.text) if cause and not row.late_ack else ()
@@ -216,6 +215,7 @@ class OutboundLinkAdmin(BulkPage, ReadOnlyAdmin[OutboundLink]):
             "growth": growth(link.partner_id, row.queued, moves=_moves(link)),
             "live": bool(row.queued) or link.state != LaneState.IDLE,
             "charts": curves.charts(curves.About(partners=(link.partner_id,))),
+            "incidents": [(url, what) for url, what, _ in open_incidents(link, Direction.OUT)],
         }
         if advice and advice.ask and advice.asked:  # said once: with the advice
             shown["withheld"] = self.withheld(request, link, but_for=advice.asked)

@@ -1,13 +1,14 @@
 """Base class of the pages of outbound and inbound messages."""
 
 from collections.abc import Iterable, Sequence
+from html import unescape
 from typing import Any, TypeVar, cast
 
 from django.contrib.admin.utils import display_for_field, flatten, label_for_field
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
@@ -112,8 +113,10 @@ class MessageAdmin(KeyColumn, ContentPages, LargeTableAdmin[AnyMessage]):
     @display(description="Message")
     def in_list(self, message: Message) -> str:
         """In a cell that links to the message: links cannot be nested."""
-        shown = '{}<div class="msh-note msh-clipped">{}</div>'
-        return format_html(shown, markup.one_line(message.message_id), self.purpose(message))
+        shown = '{}<div class="msh-note msh-clip" title="{}">{}</div>'
+        purpose = self.purpose(message)
+        one_line = markup.one_line(message.message_id)
+        return format_html(shown, one_line, unescape(strip_tags(purpose)), purpose)
 
     @display(description="MessageId")
     def identity(self, message: Message) -> str:

@@ -22,6 +22,7 @@ from msh.admin.framework.pages import Table
 from msh.flows.operations.inspection.acts import acts_of
 from msh.flows.operations.inspection.copies import has_it_twice
 from msh.flows.operations.inspection.flights import flight_of
+from msh.flows.operations.inspection.situation import why_they_failed
 from msh.flows.operations.inspection.why_not_sent import advised, explanation_of
 from msh.flows.operations.link_actions import RESUME
 from msh.flows.operations.many import stopped_messages
@@ -99,6 +100,14 @@ class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
     )
     operator_actions = (*flight_actions.ACTIONS, SubmitAgain(), Cancel(), Correct())
     actions = ("submit_again", "resume_messages")
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Read why messages of the page failed at once."""
+        listed = super().get_changelist_instance(request)
+        why = why_they_failed(listed.result_list)
+        for row in listed.result_list:
+            row.why_failed = why.get(row.pk, "")
+        return listed
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutboundMessage]:
         messages: QuerySet[OutboundMessage] = super().get_queryset(request)
@@ -181,6 +190,9 @@ class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
     @display(description="State")
     def status(self, message: Any) -> str:
         state = markup.badge(_SHOWN[message.shown], markup.STATE_VARIANTS.get(message.shown, ""))
+        if why := getattr(message, "why_failed", ""):
+            shown = '{}<div class="msh-note msh-why" title="{}">{}</div>'
+            return format_html(shown, state, why, markup.in_words(why))
         if not _stands_still(message):
             return state
         return format_html("{} {}", state, markup.link_to(message.link, "link suspended"))

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html, format_html_join, strip_tags
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from msh.admin.framework import curves, markup
@@ -50,9 +50,7 @@ _STATE = ("status", "waiting", "error_rate", "last_completed", "fetched")
 class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
     change_form_outer_before_template = "admin/msh/framework/charts.html"
-    list_display = (
-        *("name", "status", "waiting", "error_rate", "last_completed", "takes", "destination"),
-    )
+    list_display = (*("name", "condition", "waiting", "error_rate", "takes", "destination"),)
     sortable_by = ("name",)
     readonly_fields = _STATE
     list_select_related = ("partner",)
@@ -112,6 +110,14 @@ class ConsumerAdmin(AuditedAdmin):
         silent = consumer.kind == ConsumerKind.PULL and not consumer.fetched_at
         return markup.badge("never fetched", "warning") if silent else markup.badge("ok", "success")
 
+    @admin.display(description="state")
+    def condition(self, consumer: Any) -> str:
+        """In the list: the state, and when it last completed a message."""
+        state, completed = self.status(consumer), self.last_completed(consumer)
+        if not consumer.completed_at:
+            return state
+        return format_html('{}<div class="msh-note">completed {}</div>', state, completed)
+
     @admin.display(description="open deliveries")
     def waiting(self, consumer: Any) -> str:
         """Each leads to the deliveries. What was rejected is not open, but is no success either."""
@@ -135,9 +141,10 @@ class ConsumerAdmin(AuditedAdmin):
         rate = rates.get(consumer.pk, curves.ErrorRate())
         if not rate.attempts_of_day:
             return markup.DASH
-        hour = f"{_rate(rate.failed, rate.attempts)} in the last hour"
-        day = f"{_rate(rate.failed_of_day, rate.attempts_of_day)} in 24 hours"
-        return format_html('{}<div class="msh-note">{}</div>', hour, day)
+        hour = f"{_rate(rate.failed, rate.attempts)}, last hour"
+        day = f"{_rate(rate.failed_of_day, rate.attempts_of_day)}, 24 hours"
+        shown = '<div class="msh-time">{}<div class="msh-note">{}</div></div>'
+        return format_html(shown, hour, day)
 
     @admin.display(description="last completed")
     def last_completed(self, consumer: Any) -> str:
@@ -157,9 +164,10 @@ class ConsumerAdmin(AuditedAdmin):
     def destination(self, consumer: Consumer) -> str:
         """Where it is called, or when it last asked."""
         kind = consumer.get_kind_display().partition(":")[0]
-        where = consumer.path or consumer.url or f"last fetched: {fetched_text(consumer)}"
-        shown = '{}<div class="msh-note msh-clipped">{}</div>'
-        return format_html(shown, kind, where)
+        fetched = format_html("last fetched: {}", fetched_text(consumer))
+        where = consumer.path or consumer.url or fetched
+        shown = '{}<div class="msh-note msh-clip" title="{}">{}</div>'
+        return format_html(shown, kind, strip_tags(where), where)
 
     @admin.display(description="last fetched")
     def fetched(self, consumer: Consumer) -> str:

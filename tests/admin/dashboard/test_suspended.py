@@ -2,6 +2,7 @@
 causes together, and as many statements for 300 as for 7."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -32,7 +33,13 @@ from msh.store.history import Actor
 from partners.models import Partner
 from tests.admin.conftest import client_of, client_with_role, waiting_world
 from tests.admin.links.conversations import stop
-from tests.admin.many import UNAUTHORIZED, answered, standing_deliveries, suspended_partners
+from tests.admin.many import (
+    REFUSED_CONNECTION,
+    UNAUTHORIZED,
+    answered,
+    standing_deliveries,
+    suspended_partners,
+)
 from tests.flows.flying import make_sky
 
 pytestmark = pytest.mark.django_db
@@ -156,6 +163,17 @@ def test_a_group_names_whom_to_call_a_line_for_each_partner(operator: Client) ->
     row = row[: row.index("</tr>")]
     assert row.count("<li>") == 3
     assert f"{one.partner}</a>: <bdi>Ms &lt;Ray&gt;, +44 1 23</bdi></li>" in row
+
+
+def test_of_answers_of_which_no_two_are_alike_one_is_shown(viewer: Client) -> None:
+    """Each partner has an address of its own: three lines of them say no more than one."""
+    for port in range(4):
+        refused = f"Cannot connect to 127.0.0.1:{8000 + port}: Connection refused"
+        suspended_partners(1, replace(REFUSED_CONNECTION, detail=refused))
+    page = viewer.get(reverse("admin:index"))
+    (group,) = page.context["suspended"].groups
+    assert ([times for times, _ in group.answers], group.other_answers) == ([1], 3)
+    assert "and 3 other answers" in page.content.decode()
 
 
 def test_a_group_of_equals_names_nobody(operator: Client) -> None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from msh.models import Incident
 from msh.store import incidents
-from tests.admin.conftest import client_of, suspended_world, url
+from tests.admin.conftest import client_of, page_of, suspended_world, url
 from tests.flows.world import make_world
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +30,8 @@ def test_it_names_the_cause_that_the_answer_names(administrator: Client) -> None
     dashboard = administrator.get(reverse("admin:index")).content.decode()
     cause = dashboard.split('<span class="msh-cause">')[1].split("</span>")[0]
     assert cause in listed
+    page = page_of(administrator, Incident.objects.get())
+    assert cause in page.partition("Recommended action")[0]
     assert "415 Unsupported Media Type" in listed
 
 

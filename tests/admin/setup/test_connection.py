@@ -118,6 +118,8 @@ def test_the_page_of_a_link_tests_at_once(world: World) -> None:
     page = client.get(where).content.decode()
     target = f"{connection_page(world.agreement)}?{urlencode({'back': where})}"
     assert f'<form method="post" action="{target}">' in page
+    tested = client.get(target).content.decode()
+    assert reverse("partner_page", args=[world.there.pk]) in tested, "whose address it is"
 
 
 def test_refused_connection_is_reported() -> None:

@@ -71,3 +71,11 @@ def test_one_is_added_and_has_no_state_yet(administrator: Client) -> None:
     page = administrator.get(url(Consumer, "add"))
     assert page.status_code == 200
     assert "Open deliveries" not in page.content.decode()
+
+
+def test_when_one_was_fetched_is_a_time_and_no_mark_up(administrator: Client) -> None:
+    """Its destination was `last fetched: <time datetime="…">`."""
+    consumer(ConsumerKind.PULL, name="archive", fetched_at=timezone.now())
+    shown = row(administrator)
+    assert "&lt;time" not in shown
+    assert "last fetched: <time" in shown

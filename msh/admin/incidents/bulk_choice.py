@@ -18,6 +18,7 @@ from msh.admin.framework.bulk import bulk_url, may_begin
 from msh.flows.errors import NotPossible
 from msh.flows.operations.many import bulk_jobs, stopped_messages
 from msh.models import BulkAction, Delivery, OutboundLink, OutboundMessage
+from msh.protocol.kinds import DeliveryState
 from msh.protocol.lane import OPERATOR
 
 from .bulk_rows import first_of, kept_back, listed
@@ -27,10 +28,11 @@ CONSEQUENCES = {
     " the other. Its message in flight is sent again, with the same bytes and number and all"
     " retries, then its queue in order. Its open incidents are resolved with your reason. Partners"
     " with sequence numbers out of sync are suspended again: resynchronise them one by one.",
-    BulkAction.RUN_AGAIN: "Every selected delivery, if it is still parked or blocked, is run"
+    BulkAction.RUN_AGAIN: "Every selected delivery, if it is still in this state, is run"
     " again, one after the other, with all retries. If a consumer already has the message, only"
     " the Idempotency-Key prevents double processing. Messages behind a parked one have"
-    " been delivered already: it is delivered out of order. Deliveries in doubt are not included.",
+    " been delivered already: it is delivered out of order. Deliveries in doubt are not included,"
+    " and those that were rejected only if the list is filtered by that state.",
     BulkAction.REPLAY: "Every selected message, if its consumer has completed it, is delivered"
     " once more, as a replay: a delivery of its own, marked as such, with another Idempotency-Key."
     " The replays of a pair, or of a conversation in order, follow each other in the order of"
@@ -98,7 +100,9 @@ def chosen(request: HttpRequest, action: str) -> QuerySet[Any]:
         shown = page.get_changelist_instance(asked).queryset
     except IncorrectLookupParameters:
         raise NotPossible("The list does not have these filters.") from None
-    return bulk_jobs.rows_of(action).filter(pk__in=shown.order_by().values("pk"))
+    rejected = asked.GET.get("state__exact") == DeliveryState.REJECTED
+    rows = bulk_jobs.rows_of(action, rejected=rejected)
+    return rows.filter(pk__in=shown.order_by().values("pk"))
 
 
 def _spares_held(request: HttpRequest) -> bool:

@@ -42,10 +42,12 @@ from msh.flows.operations.inspection.standing import (
 from msh.flows.operations.inspection.ways import Standing
 from msh.flows.operations.operator_action import OperatorAction
 from msh.models import (
+    HELD,
     BulkAction,
     Consumer,
     Delivery,
     Direction,
+    Flight,
     InboundConversation,
     Incident,
     OutboundConversation,
@@ -235,19 +237,32 @@ def _only(rows: QuerySet[Any]) -> Model | None:
 
 def _many(request: HttpRequest, incident: Incident) -> list[Jump]:
     """To what stands still for the incident, if that is more than one message."""
-    count = _count_failed(incident)
-    if incident.resolved_at or count < 2:
+    if incident.resolved_at:
         return []
-    url = bulk_url(request, BulkAction.SUBMIT_AGAIN, incident=str(incident.pk))
-    again = [Jump(f"Submit these {count} again", "forward", url, True)] if url else []
-    partner = {"link__partner__id__exact": incident.partner_id}
-    where = markup.list_url(OutboundMessage, state__exact=OutboundState.FAILED, **partner)
-    return [*again, Jump("Failed messages", "mail", where, True)]
+    partner = {"link__partner__id__exact": str(incident.partner_id)}
+    if (count := _count_failed(incident)) > 1:
+        url = bulk_url(request, BulkAction.SUBMIT_AGAIN, incident=str(incident.pk))
+        act = Jump(f"Submit these {count} again", "forward", url, True)
+        words, state = "Failed", OutboundState.FAILED.value
+    elif (count := _count_held(incident)) > 1:
+        url = bulk_url(request, BulkAction.RESUME_MESSAGES, **partner)
+        act, words, state = Jump(f"Resume these {count}", "play_arrow", url, True), "Held", HELD
+    else:
+        return []
+    where = markup.list_url(OutboundMessage, state__exact=state, **partner)
+    return [*([act] if url else []), Jump(f"{words} messages", "mail", where, True)]
 
 
 def _count_failed(incident: Incident) -> int:
     is_failed = _trouble(incident).standing is Standing.FAILED
     return failed_for(incident).count() if is_failed else 0
+
+
+def _count_held(incident: Incident) -> int:
+    """How many messages to its partner are held, whatever for: they are resumed together."""
+    is_held = _trouble(incident).standing is Standing.HELD
+    held = Flight.objects.filter(link__partner=incident.partner_id, state=HELD)
+    return held.count() if is_held else 0
 
 
 _READ = "trouble_as_read"

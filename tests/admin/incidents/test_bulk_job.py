@@ -75,8 +75,9 @@ def test_form_sent_twice_starts_one_job(bulk_user: Client, suspended: list[World
 
 def test_parked_deliveries_are_run_again(bulk_user: Client) -> None:
     taker = consumer(ConsumerKind.PULL)
-    received = receive(make_world(), 3)
-    for state, message in zip(("parked", "in_doubt", "blocked"), received, strict=True):
+    received = receive(make_world(), 4)
+    states = ("parked", "in_doubt", "blocked", "rejected")
+    for state, message in zip(states, received, strict=True):
         Delivery.objects.create(
             consumer=taker,
             message=message,
@@ -90,7 +91,14 @@ def test_parked_deliveries_are_run_again(bulk_user: Client) -> None:
     assert bulk_jobs.run() == 2
 
     left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
-    assert sorted(left) == ["failed", "failed", "in_doubt"]
+    assert sorted(left) == ["failed", "failed", "in_doubt", "rejected"]
+
+    # What an application has rejected is run again only where it is asked for: the list of those
+    # offered it, and found none.
+    confirm(bulk_user, "run-again", {"state__exact": "rejected"})
+    assert bulk_jobs.run() == 1
+    left = Delivery.objects.order_by("message__pk").values_list("state", flat=True)
+    assert sorted(left) == ["failed", "failed", "failed", "in_doubt"]
 
 
 def test_the_title_of_a_job_for_any_time_has_no_date() -> None:

@@ -296,3 +296,26 @@ def test_held_messages_of_a_partner_are_resumed_together(supervisor: Client) -> 
     bulk_jobs.start(BulkAction.RESUME_MESSAGES, EVER, None, SUE, partner=sky.partner.name)
     bulk_jobs.run()
     assert [sky.state(one) for one in held] == ["ready", "ready", "held"]
+
+
+def test_all_that_are_held_are_resumed_from_their_incident(
+    supervisor: Client, operator: Client
+) -> None:
+    """Its page had an action for the last one only, and the others stayed."""
+    sky = make_sky(retries=0, on_failure="hold")
+    held = [sky.submit() for _ in range(2)]
+    for job in sky.poll():
+        sky.end(job, AttemptResult(AttemptOutcome.FAILED, status=500, detail="500 no"))
+    sky.let_pass(1000)
+    sky.poll()
+    assert [sky.state(one) for one in held] == ["held", "held"]
+    incident = Incident.objects.get(kind="retries_spent")
+
+    jumps = supervisor.get(url(Incident, "change", incident.pk)).context["jumps"]
+    (jump,) = [one for one in jumps if one.title == "Resume these 2"]
+    rows = supervisor.get(jump.url).context["rows"]
+    assert [row.key for row in rows] == [one.pk for one in held]
+    jumps = operator.get(url(Incident, "change", incident.pk)).context["jumps"]
+    (listed,) = [one for one in jumps if one.title == "Held messages"]
+    shown = operator.get(listed.url).context["cl"].result_list
+    assert {one.pk for one in shown} == {one.pk for one in held}

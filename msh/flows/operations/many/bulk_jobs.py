@@ -76,17 +76,21 @@ class Choice:
 class Limits(TypedDict, total=False):
     """`consumer`: replays to this consumer. `partner`: messages from or to this one;
     `conversation`: of this ConversationId; `incident`: that failed for it. `spare_copied`: but for
-    messages that a job for many leaves out (`stopped_messages.without_copies`)."""
+    messages that a job for many leaves out (`stopped_messages.without_copies`). `rejected`:
+    deliveries that their application rejected, instead of those that stand still."""
 
     consumer: int | None
     partner: str
     conversation: str
     incident: int | None
     spare_copied: bool
+    rejected: bool
 
 
 def rows_of(action: str, since: datetime = EVER, **limits: Unpack[Limits]) -> QuerySet[Any]:
     """Return the rows to which the action can be done now."""
+    if action == BulkAction.RUN_AGAIN and limits.get("rejected"):
+        return _ended_as([DeliveryState.REJECTED], since)
     rows = CHOICES[action].rows(since)
     if action == BulkAction.REPLAY:
         return replay.of(rows, limits.get("consumer"), limits.get("partner", ""))
@@ -108,9 +112,12 @@ def _suspended(since: datetime) -> QuerySet[OutboundLink]:
 
 def _parked(since: datetime) -> QuerySet[Delivery]:
     """In doubt is none of them: running that again might do it twice."""
-    states = [DeliveryState.PARKED, DeliveryState.BLOCKED]
-    parked = Delivery.objects.filter(state__in=states, ended_at__gte=since)
-    return parked.select_related("consumer", "message__link__partner").order_by("pk")
+    return _ended_as([DeliveryState.PARKED, DeliveryState.BLOCKED], since)
+
+
+def _ended_as(states: Sequence[DeliveryState], since: datetime) -> QuerySet[Delivery]:
+    found = Delivery.objects.filter(state__in=states, ended_at__gte=since)
+    return found.select_related("consumer", "message__link__partner").order_by("pk")
 
 
 def _resume(key: int, actor: Actor) -> None:

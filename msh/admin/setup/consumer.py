@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join, strip_tags
@@ -51,7 +51,7 @@ class ConsumerAdmin(AuditedAdmin):
     form = ConsumerForm
     change_form_outer_before_template = "admin/msh/framework/charts.html"
     list_display = (*("name", "condition", "waiting", "error_rate", "takes", "destination"),)
-    sortable_by = ("name",)
+    sortable_by = ("name", "condition", "waiting")
     readonly_fields = _STATE
     list_select_related = ("partner",)
     search_fields = ("name", "path", "url", "partner__name", "partner__display_name")
@@ -110,7 +110,7 @@ class ConsumerAdmin(AuditedAdmin):
         silent = consumer.kind == ConsumerKind.PULL and not consumer.fetched_at
         return markup.badge("never fetched", "warning") if silent else markup.badge("ok", "success")
 
-    @admin.display(description="state")
+    @admin.display(description="state", ordering="completed_at")
     def condition(self, consumer: Any) -> str:
         """In the list: the state, and when it last completed a message."""
         state, completed = self.status(consumer), self.last_completed(consumer)
@@ -118,7 +118,7 @@ class ConsumerAdmin(AuditedAdmin):
             return state
         return format_html('{}<div class="msh-note">completed {}</div>', state, completed)
 
-    @admin.display(description="open deliveries")
+    @admin.display(description="open deliveries", ordering=F("undecided") + F("retried"))
     def waiting(self, consumer: Any) -> str:
         """Each leads to the deliveries. What was rejected is not open, but is no success either."""
         of_it = {"consumer__id__exact": consumer.pk}

@@ -62,7 +62,7 @@ def test_page_shows_the_window_and_what_is_in_it(viewer: Client, sky: Sky) -> No
         assert url(OutboundMessage, "change", message.pk) in cells
         assert said in cells
     terms = table_of(viewer, sky.link, "Agreements").rows[0]
-    assert terms[1:7] == ("OnceAndOnlyOnce", 3, "60 s", "none", 7, "message has failed")
+    assert terms[2:8] == ("OnceAndOnlyOnce", 3, "60 s", "none", 7, "message has failed")
 
 
 def test_page_shows_nothing_of_numbers(supervisor: Client, sky: Sky) -> None:

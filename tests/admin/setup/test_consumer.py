@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from msh.models import Consumer, ConsumerKind, Delivery
+from msh.models import Consumer, ConsumerKind, Delivery, InboundMessage
 from tests.admin.conftest import page_of, url
 from tests.delivery.desk import Desk, consumer, receive
 from tests.flows.world import make_world
@@ -79,3 +79,25 @@ def test_when_one_was_fetched_is_a_time_and_no_mark_up(administrator: Client) ->
     shown = row(administrator)
     assert "&lt;time" not in shown
     assert "last fetched: <time" in shown
+
+
+def test_the_list_is_sorted_by_what_is_open_and_by_what_was_completed(
+    administrator: Client,
+) -> None:
+    now = timezone.now()
+    idle, busy = (consumer(ConsumerKind.PULL, name=name, action=name) for name in ("idle", "busy"))
+    delivered(busy, ("blocked", now), ("completed", now - timedelta(days=1)))
+    Delivery.objects.create(
+        consumer=idle,
+        message=InboundMessage.objects.latest("pk"),
+        state="completed",
+        attempt=1,
+        started_at=now,
+        ended_at=now,
+    )
+    where = url(Consumer, "changelist")
+    page = administrator.get(where)
+    columns = {name: at for at, name in enumerate(page.context["cl"].list_display)}
+    for column, first in (("waiting", busy), ("condition", idle)):
+        ordered = administrator.get(where, {"o": f"-{columns[column]}"})
+        assert ordered.context["cl"].result_list[0] == first, column

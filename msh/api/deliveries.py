@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from msh.flows.delivery import pull
 from msh.models import Consumer, Delivery, InboundMessage, Scope
 from msh.protocol.kinds import DeliveryState
+from msh.store.snapshot import snapshot
 
 from . import schema
 from .documents import INBOUND, InboundDocument
@@ -84,8 +85,9 @@ class TakeView(ApiView):
         consumer = _consumer(request, form["consumer"])
         taken = {one.message.pk: one for one in pull.take(consumer, form["limit"])}
         rows = InboundMessage.objects.filter(pk__in=taken).order_by("pk")
-        found = documents(rows.values_list(*INBOUND.values()))
-        add_content(fitting(found))
+        with snapshot():
+            found = documents(rows.values_list(*INBOUND.values()))
+            add_content(fitting(found))
         return Response(
             {
                 "results": [

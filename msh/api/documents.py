@@ -29,6 +29,19 @@ LINK_STATES = [state.value for state in LaneState]
 Document = serializers.Serializer[Any]
 
 
+class PayloadDocument(Document):
+    number = serializers.IntegerField(help_text="from 1")
+    content_type = serializers.CharField()
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    description = serializers.CharField(allow_blank=True)
+    size = serializers.IntegerField(help_text="bytes of the content")
+    sha256 = serializers.CharField(help_text="of the content, in hexadecimal digits")
+    removed = serializers.BooleanField(help_text="Retention has removed the content.")
+    content_base64 = serializers.CharField(
+        required=False, help_text="only if requested, and not if it is removed"
+    )
+
+
 class MessageDocument(Document):
     """The fields that outbound and inbound messages share."""
 
@@ -79,6 +92,9 @@ class OutboundDocument(MessageDocument):
     ended_at = serializers.DateTimeField(allow_null=True)
     attempts = serializers.IntegerField()
     size = serializers.IntegerField(help_text="bytes of its payloads")
+    payloads = PayloadDocument(
+        many=True, required=False, help_text="of one message; in a list if they are requested"
+    )
 
 
 class ExplainedDocument(OutboundDocument):
@@ -112,15 +128,6 @@ OUTBOUND: Mapping[str, Any] = {
     "ended_at": F("completed_at"),
     "attempts": _attempts(),
 }
-
-
-class PayloadDocument(Document):
-    number = serializers.IntegerField(help_text="from 1")
-    content_type = serializers.CharField()
-    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
-    description = serializers.CharField(allow_blank=True)
-    size = serializers.IntegerField(help_text="bytes")
-    content_base64 = serializers.CharField(required=False, help_text="only if requested")
 
 
 class InboundDocument(MessageDocument):

@@ -1,12 +1,11 @@
 """`inbound`: the feed of accepted messages, and their payloads."""
 
 from base64 import b64encode
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from django.db.models.functions import Length
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -15,14 +14,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.delivery import feed
-from msh.models import InboundPayload, InboundState, Scope
+from msh.models import InboundPayload, InboundState, RemovedInboundPayload, Scope
 from msh.models.inbound import InboundMessageQuerySet
 from msh.store.delivery.feed import INBOUND as INBOUND_FEED
+from msh.store.operations.message_document import find_payloads
 from msh.store.snapshot import snapshot
 
 from . import schema
 from .documents import INBOUND, InboundDocument
 from .framework.access import require, within
+from .framework.problems import Gone
 from .framework.query import (
     MOST,
     Form,
@@ -191,34 +192,49 @@ class PayloadView(ApiView):
 
     @extend_schema(
         operation_id="get_inbound_payload",
-        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(404)},
+        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(404, 410)},
     )
     def get(self, request: Request, id: int, number: int) -> HttpResponse:  # noqa: A002
-        """The bytes of a payload, as the partner sent them. `number` from 1."""
+        """The bytes of a payload, as the partner sent them. `number` from 1. 410: retention has
+        removed it.
+        """
         payloads = within(request, InboundPayload.objects.all(), "message__link__partner")
         payload = payloads.filter(message=id, position=number).first()
         if payload is None:
-            raise Http404(f"Inbound message {id} has no payload {number}, or it was removed.")
+            named = f"Inbound message {id}"
+            removed = within(request, RemovedInboundPayload.objects.all(), "message__link__partner")
+            raise no_payload(removed.filter(message=id), named, number)
         return attachment(bytes(payload.content), payload.content_type, payload.label)
+
+
+def no_payload(removed: QuerySet[Any], named: str, number: int) -> Exception:
+    """Why a message has no payload of this number. `removed`: those that it had."""
+    if removed.filter(position=number).exists():
+        return Gone(f"Payload {number} of {named} was removed by retention.")
+    return Http404(f"{named} has no payload {number}.")
 
 
 def documents(rows: Iterable[Any]) -> list[dict[str, Any]]:
     messages = [dict(zip(INBOUND, row, strict=True)) for row in rows]
-    payloads = _payloads([message["id"] for message in messages])
+    payloads = find_payloads("inbound", [message["id"] for message in messages])
     for message in messages:
-        message["payloads"] = payloads[message["id"]]
+        message["payloads"] = payloads.get(message["id"], [])
         message["size"] = sum(payload["size"] for payload in message["payloads"])
     return messages
 
 
 def fitting(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first ones, as many as have CONTENT_LIMIT bytes of payloads together."""
-    sizes = accumulate(message["size"] for message in messages)
+    sizes = accumulate(
+        sum(payload["size"] for payload in message["payloads"] if not payload["removed"])
+        for message in messages
+    )
     count = sum(size <= CONTENT_LIMIT for size in sizes)
     return messages[: max(1, count)]
 
 
 def add_content(messages: list[dict[str, Any]]) -> None:
+    """What is removed has none, and neither has what is removed meanwhile: it is no empty one."""
     keys = [message["id"] for message in messages]
     rows = InboundPayload.objects.filter(message__in=keys).values_list(
         "message", "position", "content"
@@ -226,16 +242,6 @@ def add_content(messages: list[dict[str, Any]]) -> None:
     content = {(key, number): content for key, number, content in rows.iterator()}
     for message in messages:
         for payload in message["payloads"]:
-            taken = content.pop((message["id"], payload["number"]), b"")
-            payload["content_base64"] = b64encode(taken).decode()
-
-
-def _payloads(messages: list[int]) -> dict[int, list[dict[str, Any]]]:
-    names = ("number", "content_type", "label", "description", "size")
-    rows = InboundPayload.objects.filter(message__in=messages).order_by("message_id", "position")
-    found = defaultdict(list)
-    for key, *values in rows.values_list(
-        "message", "position", "content_type", "label", "description", Length("content")
-    ):
-        found[key].append(dict(zip(names, values, strict=True)))
-    return found
+            taken = content.pop((message["id"], payload["number"]), None)
+            if taken is not None:
+                payload["content_base64"] = b64encode(taken).decode()

@@ -20,9 +20,15 @@ from msh import wire
 from msh.flows.operations.inspection import trace
 from msh.flows.operations.inspection.why_not_sent import explanation_of
 from msh.flows.sending.submit import keep
-from msh.models import SHOWN_STATES, OutboundMessage, OutboundPayload, Scope
+from msh.models import (
+    SHOWN_STATES,
+    OutboundMessage,
+    OutboundPayload,
+    RemovedOutboundPayload,
+    Scope,
+)
 from msh.models.outbound import OutboundMessageQuerySet
-from msh.store.operations.message_document import find_document
+from msh.store.operations.message_document import find_document, find_payloads
 
 from . import schema
 from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
@@ -31,6 +37,7 @@ from .framework.parsers import JsonParser, whole
 from .framework.problems import Refused, Unreadable
 from .framework.query import Form, PageQuery, moment, page, text, validated_query
 from .framework.view import ApiView, attachment, created
+from .inbound import no_payload
 from .submission import Agreements, Submission, Values, of_form, prepared, require_room
 
 _OVERHEAD = 1 << 20  # bytes of a request that are not payloads
@@ -67,6 +74,9 @@ class MessageQuery(PageQuery):
     since = moment("Submitted at or after this time.")
     until = moment("Submitted at or before this time.")
     order = serializers.ChoiceField(["id", "-id"], default="id")
+    payloads = serializers.BooleanField(
+        default=False, help_text="With the payloads of each message, without their content."
+    )
 
 
 class WhichQuery(Form):
@@ -141,7 +151,13 @@ class MessagesView(ApiView):
         for name, narrowed in _FILTERS.items():
             if name in query:
                 found = narrowed(found, query[name])
-        return Response(page(found, OUTBOUND, query))
+        found_page = page(found, OUTBOUND, query)
+        if query["payloads"]:
+            messages = found_page["results"]
+            payloads = find_payloads("outbound", [message["id"] for message in messages])
+            for message in messages:
+                message["payloads"] = payloads.get(message["id"], [])
+        return Response(found_page)
 
     @extend_schema(
         operation_id="submit_message",
@@ -200,7 +216,10 @@ def explained(request: Request, message_id: str) -> Response:
     named = {"instead_of": F("corrects__message_id"), "submitted_as": F("corrected_by__message_id")}
     chain = copies.values(**named).first() or dict.fromkeys(named)
     explanation = explanation_of(message.pk)
-    return Response({**_document(message), "explanation": explanation, **chain})
+    payloads = find_payloads("outbound", [message.pk]).get(message.pk, [])
+    return Response(
+        {**_document(message), "payloads": payloads, "explanation": explanation, **chain}
+    )
 
 
 class HistoryView(ApiView):
@@ -238,14 +257,17 @@ class PayloadView(ApiView):
     @extend_schema(
         operation_id="get_payload",
         parameters=[WhichQuery],
-        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(400, 404)},
+        responses={(200, "*/*"): OpenApiTypes.BINARY, **schema.problems(400, 404, 410)},
     )
     def get(self, request: Request, message_id: str, number: int) -> HttpResponse:
-        """The bytes of a payload, as they were submitted. `number` from 1."""
+        """The bytes of a payload, as they were submitted. `number` from 1. 410: retention has
+        removed it.
+        """
         message = find_message(request, message_id)
         part = OutboundPayload.objects.filter(message=message, position=number).first()
         if part is None:
-            raise Http404(f"Message {message_id!r} has no payload {number}, or it was removed.")
+            removed = RemovedOutboundPayload.objects.filter(message=message)
+            raise no_payload(removed, f"Message {message_id!r}", number)
         content = wire.part_content(bytes(part.wire), message.boundary)
         return attachment(content, part.content_type, part.label)
 

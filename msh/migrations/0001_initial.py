@@ -498,12 +498,34 @@ class Migration(migrations.Migration):
                 ('label', models.TextField(blank=True)),
                 ('description', models.TextField(blank=True)),
                 ('content', models.BinaryField()),
+                ('size', models.GeneratedField(db_persist=True, expression=django.db.models.functions.text.Length('content'), output_field=models.IntegerField())),
+                ('sha256', models.GeneratedField(db_persist=True, expression=models.Func('content', function='sha256'), output_field=models.BinaryField())),
                 ('message', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='payloads', to='msh.inboundmessage')),
             ],
             options={
                 'ordering': ['position'],
                 'constraints': [
                     models.UniqueConstraint(fields=('message', 'position'), name='inbound_payload_once'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name='RemovedInboundPayload',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('position', models.SmallIntegerField()),
+                ('content_type', models.CharField(max_length=255)),
+                ('label', models.TextField(blank=True)),
+                ('description', models.TextField(blank=True)),
+                ('size', models.IntegerField()),
+                ('sha256', models.BinaryField(max_length=32)),
+                ('message', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='removed_payloads', to='msh.inboundmessage')),
+            ],
+            options={
+                'ordering': ['position'],
+                'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('message', 'position'), name='removed_inbound_payload_once'),
                 ],
             },
         ),
@@ -795,12 +817,34 @@ class Migration(migrations.Migration):
                 ('label', models.TextField(blank=True)),
                 ('description', models.TextField(blank=True)),
                 ('wire', models.BinaryField()),
+                ('size', models.IntegerField(default=0)),
+                ('sha256', models.BinaryField(max_length=32)),
                 ('message', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='payloads', to='msh.outboundmessage')),
             ],
             options={
                 'ordering': ['position'],
                 'constraints': [
                     models.UniqueConstraint(fields=('message', 'position'), name='outbound_payload_once'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name='RemovedOutboundPayload',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('position', models.SmallIntegerField()),
+                ('content_type', models.CharField(max_length=255)),
+                ('label', models.TextField(blank=True)),
+                ('description', models.TextField(blank=True)),
+                ('size', models.IntegerField()),
+                ('sha256', models.BinaryField(max_length=32)),
+                ('message', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='removed_payloads', to='msh.outboundmessage')),
+            ],
+            options={
+                'ordering': ['position'],
+                'default_permissions': (),
+                'constraints': [
+                    models.UniqueConstraint(fields=('message', 'position'), name='removed_outbound_payload_once'),
                 ],
             },
         ),

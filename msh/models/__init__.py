@@ -26,7 +26,12 @@ from .outbound import (
     shown_state,
 )
 from .party_event import PartyEvent
-from .payload import InboundPayload, OutboundPayload
+from .payload import (
+    InboundPayload,
+    OutboundPayload,
+    RemovedInboundPayload,
+    RemovedOutboundPayload,
+)
 from .prune_run import PruneRun
 from .saved_filter import SavedFilter
 from .setting_change import SettingChange
@@ -68,6 +73,8 @@ __all__ = [
     "PartyEvent",
     "Preference",
     "PruneRun",
+    "RemovedInboundPayload",
+    "RemovedOutboundPayload",
     "RequestState",
     "SavedFilter",
     "Scope",

@@ -11,7 +11,6 @@ from .trp.envelope import (
     compose_routed_head,
     compose_signal,
     content_type,
-    manifest_of,
     parse,
     parse_readable,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "indented",
     "is_automatic",
     "locate",
-    "manifest_of",
     "new_boundary",
     "package_of",
     "parse",

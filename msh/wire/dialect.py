@@ -48,11 +48,10 @@ class Dialect:
     `compose_parts` the wire form of its payloads. `compose_head` gives what stands before these in
     a message that has a flight, or all of it, from the end of its TimeToLive, the time and its
     place in its conversation; it raises ValueError, naming the place, for what cannot be written.
-    None: messages have no flights. `names_payloads` says whether a header document that was taken
-    names any. `headers` go with each POST of a signal, `headers_of` gives those of a message; it
-    raises ValueError for what no header can be. `refusal` is the entity of an answer with this
-    status and reason, None if it has none. `by_network`: a message names its agreement, so that a
-    partner without credential may be known by where it comes from (EB-190).
+    None: messages have no flights. `headers` go with each POST of a signal, `headers_of` gives
+    those of a message; it raises ValueError for what no header can be. `refusal` is the entity of
+    an answer with this status and reason, None if it has none. `by_network`: a message names its
+    agreement, so that a partner without credential may be known by where it comes from (EB-190).
     """
 
     name: str
@@ -60,7 +59,6 @@ class Dialect:
     may_know: Callable[[str], bool]
     content_type: Callable[[str, bool], str]
     compose_parts: Callable[[Sequence[Payload], str], list[bytes]]
-    names_payloads: Callable[[bytes], bool]
     refusal: Callable[[int, str], Entity | None]
     compose_head: ComposeHead | None = None
     headers: Headers = ()
@@ -79,10 +77,6 @@ def _trp_content_type(boundary: str, has_payloads: bool) -> str:
 
 def _ebms2_content_type(boundary: str, has_payloads: bool) -> str:
     return ebms2.content_type(boundary, has_payloads=has_payloads)
-
-
-def _trp_names_payloads(header_document: bytes) -> bool:
-    return bool(trp.manifest_of(header_document))
 
 
 def _no_entity(status: int, reason: str) -> Entity | None:
@@ -129,7 +123,6 @@ EBMS2 = Dialect(
     ebms2.may_know,
     _ebms2_content_type,
     ebms2.compose_parts,
-    ebms2.names_payloads,
     _fault,
     ebms2.compose_outgoing,
     _EBMS2_HEADERS,
@@ -142,7 +135,6 @@ TRP = Dialect(
     _knows_any,
     _trp_content_type,
     compose_parts,
-    _trp_names_payloads,
     _no_entity,
 )
 

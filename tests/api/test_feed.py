@@ -6,25 +6,34 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from msh.api import inbound
+from msh.api import deliveries, inbound
 from msh.flows.delivery import feed
 from msh.flows.operations.prune import prune_all
-from msh.models import InboundLink, InboundMessage, InboundPayload
+from msh.models import (
+    ConsumerKind,
+    InboundLink,
+    InboundMessage,
+    InboundPayload,
+    RemovedInboundPayload,
+)
 from msh.protocol.reason import Refusal
 from msh.store.delivery.feed import INBOUND, LOCK_SPACE
 from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
+from tests.delivery.desk import consumer
 from tests.flows.world import World, make_world
 from tests.waiting import wait_until
 
 HOUR, DAY, WEEK, YEARS = (timedelta(hours=h) for h in (1, 24, 7 * 24, 3 * 365 * 24))
+PAYLOADS_KEPT = timedelta(days=120)
 FIELDS = InboundMessage._meta.fields
 
 
@@ -80,9 +89,11 @@ def test_message_in_the_feed(world: World, shop: Application) -> None:
         "label": "order.xml",
         "description": "",
         "size": 8,
+        "sha256": sha256(b"<order/>").hexdigest(),
+        "removed": False,
     }
     assert shop.get(f"inbound/{row.pk}/payloads/1").content == b"<order/>"
-    assert_problem(shop.get(f"inbound/{row.pk}/payloads/2"), 404)
+    assert_problem(shop.get(f"inbound/{row.pk}/payloads/2"), 404, "has no payload 2")
     assert_problem(shop.get(f"inbound/{2**70}/payloads/{2**70}"), 404)
 
 
@@ -152,7 +163,7 @@ def test_page_takes_so_many_queries(
     for n in range(rows):
         accept(world, f"m-{n}", b"x")
     shop.get("inbound")
-    with django_assert_num_queries(5):  # savepoints, page, payloads, their content
+    with django_assert_num_queries(4):  # savepoints, page, content of payloads
         assert len(ids(shop.get("inbound", payloads="true"))) == rows
 
 
@@ -389,6 +400,68 @@ def test_what_was_removed_before_anybody_read_it_is_missed_too(
     accept(world, "later")
     assert_problem(shop.get("inbound", after=read), 410)
     assert ids(shop.get("inbound")) == ["later"]
+
+
+@pytest.mark.django_db
+def test_payloads_that_retention_has_removed_are_still_told(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = b"one", b"twice"
+    accept(world, "removed", one, two, b"")
+    accept(world, "whole", one)
+    shop.get("inbound")
+    InboundMessage.objects.filter(message_id="removed").update(
+        state="delivered", delivered_at=timezone.now() - PAYLOADS_KEPT
+    )
+    prune_all()
+    gone, whole = shop.get("inbound", payloads="true").json["results"]
+    told = [(p["number"], p["size"], p["sha256"], p["removed"]) for p in gone["payloads"]]
+    contents = enumerate((one, two, b""), start=1)
+    assert told == [(n, len(c), sha256(c).hexdigest(), True) for n, c in contents]
+    assert gone["size"] == len(one + two)
+    assert not any("content_base64" in payload for payload in gone["payloads"])
+    (payload,) = whole["payloads"]
+    assert (payload["removed"], payload["content_base64"]) == (
+        False,
+        base64.b64encode(one).decode(),
+    )
+    assert_problem(shop.get(f"inbound/{gone['id']}/payloads/2"), 410, "removed by retention")
+    assert_problem(shop.get(f"inbound/{gone['id']}/payloads/4"), 404)
+    monkeypatch.setattr(inbound, "CONTENT_LIMIT", 3)
+    assert len(ids(shop.get("inbound", payloads="true"))) == 2, "what is removed takes no room"
+    end("removed", "whole")
+    prune_all()
+    assert not RemovedInboundPayload.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["inbound", "deliveries/take"])
+def test_payloads_removed_while_they_are_read(
+    token: Tokens, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is of one moment: never a payload without its content."""
+    world = make_world()
+    consumer(ConsumerKind.PULL, name="erp", service_interface="Orders")
+    shop = token("read", "read_payload", "consume")
+    accept(world, "a", b"one")
+    ended = []
+
+    def meanwhile(messages: Any) -> Any:
+        in_thread(InboundPayload.objects.all().delete).join()
+        ended.append(True)
+        return messages
+
+    monkeypatch.setattr(inbound, "fitting", meanwhile)
+    monkeypatch.setattr(deliveries, "fitting", meanwhile)
+    answer = (
+        shop.get("inbound", payloads="true")
+        if path == "inbound"
+        else shop.post(path, {"consumer": "erp"})
+    )
+    (message,) = answer.json["results"]
+    (payload,) = message["payloads"]
+    assert ended
+    assert (payload["size"], base64.b64decode(payload["content_base64"])) == (3, b"one")
 
 
 @pytest.mark.django_db

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -9,8 +10,9 @@ import pytest
 from django.utils import timezone
 
 from msh.api.messages import MomentDocument
+from msh.flows.operations.prune import prune_all
 from msh.models import History, OutboundMessage
-from tests.api.application import Answer, Application, order
+from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.world import World, make_world
@@ -249,6 +251,43 @@ def test_payloads_are_the_bytes_that_were_submitted(world: World, shop: Applicat
     assert headers["Content-Type"] == "application/xml"
     assert headers["Content-Disposition"] == "attachment; filename*=UTF-8''a%20b.xml"
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("submitted", ["alone", "in bulk"])
+def test_payloads_are_told_after_they_were_removed(
+    world: World, shop: Application, submitted: str
+) -> None:
+    contents = [b"", b"\r\n--\r\n", bytes(range(256))]
+    payloads = [{"content_base64": b64encode(one).decode(), "label": "a b.xml"} for one in contents]
+    for name, parts in (("many", payloads), ("one", payloads[1:2]), ("none", [])):
+        message = order(world, name, payloads=parts)
+        if submitted == "alone":
+            assert shop.post("messages", message).status == 201
+        else:
+            assert results(shop.bulk([message])) == ["accepted"]
+    world.settle()
+    ended = timezone.now() - timedelta(days=120)
+    assert OutboundMessage.objects.filter(completed_at__isnull=False).update(completed_at=ended)
+
+    def told(removed: bool) -> list[Any]:
+        facts = [(len(one), sha256(one).hexdigest(), removed) for one in contents]
+        return [facts, facts[1:2], []]
+
+    for removed in (False, True):
+        for listed in (
+            shop.get("messages", payloads="true").json["results"],
+            [shop.get(f"messages/{name}").json for name in ("many", "one", "none")],
+        ):
+            found = [message["payloads"] for message in listed]
+            facts = [[(p["size"], p["sha256"], p["removed"]) for p in one] for one in found]
+            assert facts == told(removed)
+            assert [p["number"] for p in found[0]] == [1, 2, 3]
+            assert [message["size"] for message in listed] == [262, 6, 0]
+        assert shop.get("messages/many/payloads/2").status == (410 if removed else 200)
+        assert_problem(shop.get("messages/many/payloads/4"), 404)
+        prune_all()
+    assert_problem(shop.get("messages/many/payloads/2"), 410, "removed by retention")
+    assert "payloads" not in shop.get("messages").json["results"][0]
 
 
 def test_message_that_was_only_received(world: World, token: Tokens) -> None:

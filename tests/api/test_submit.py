@@ -2,6 +2,7 @@
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from io import BytesIO
 from typing import Any
 
@@ -27,7 +28,22 @@ def test_new_message_is_kept(world: World, shop: Application) -> None:
     assert answer.status == 201
     assert answer.json["message_id"] == "m-1"
     stored = shop.get("messages/m-1").json
-    more = {"explanation": stored["explanation"], "instead_of": None, "submitted_as": None}
+    content = b"<order/>"
+    payload = {
+        "number": 1,
+        "content_type": "application/xml",
+        "label": "order.xml",
+        "description": "",
+        "size": len(content),
+        "sha256": sha256(content).hexdigest(),
+        "removed": False,
+    }
+    more = {
+        "explanation": stored["explanation"],
+        "instead_of": None,
+        "submitted_as": None,
+        "payloads": [payload],
+    }
     assert stored == answer.json | more
     (stored,) = OutboundMessage.objects.all()
     assert (stored.message_id, stored.state, stored.link.partner) == ("m-1", "queued", world.there)

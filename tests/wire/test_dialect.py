@@ -9,8 +9,6 @@ from msh.protocol.message import Payload
 from msh.wire import compose_parts, content_type
 from msh.wire.dialect import EBMS2, TRP, dialect_by_network, dialect_named, dialect_of
 from msh.wire.ebms2.soap import read_fault
-from tests.peer.ebms2 import message
-from tests.wire.samples import EXAMPLE
 
 ENVELOPE = b'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"/>'
 DRAFT = b'<?xml version="1.0"?><ebXMLHeader/>'
@@ -80,7 +78,6 @@ def test_the_draft_composes_as_before() -> None:
     assert dialect.compose_head is None
     assert dialect.compose_parts(payloads, "msh-1") == compose_parts(payloads, "msh-1")
     assert (dialect.headers, dialect.by_network) == ((), False)
-    assert dialect.names_payloads(EXAMPLE.encode())
 
 
 @pytest.mark.requirement("EB-066", "EB-150")
@@ -107,15 +104,6 @@ def test_refusal_in_ebms_is_a_fault(status: int, code: FaultCode) -> None:
 @pytest.mark.parametrize("status", [404, 405, 411, 413, 415, 429, 503])
 def test_other_refusals_have_no_entity(status: int) -> None:
     assert EBMS2.refusal(status, "no") is None
-
-
-@pytest.mark.parametrize("payloads", [(), (("order@peer", "text/xml", b"<order/>"),)])
-def test_envelope_says_whether_there_were_payloads(
-    payloads: tuple[tuple[str, str, bytes], ...],
-) -> None:
-    envelope = message(payloads=payloads).envelope.encode()
-
-    assert EBMS2.names_payloads(envelope) is bool(payloads)
 
 
 def test_a_dialect_that_is_not_there() -> None:

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from msh.flows.errors import NotPossible
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import InboundMessage, InboundPayload
+from msh.models import InboundPayload, RemovedInboundPayload
 from msh.protocol.delivery.events import (
     CompletionMarked,
     DeliveryEvent,
@@ -20,7 +20,6 @@ from msh.protocol.errors import IllegalTransition
 from msh.store.delivery import deliveries
 from msh.store.delivery.deliveries import Consumers
 from msh.store.history import Actor
-from msh.wire.dialect import dialect_named
 
 AT_ONCE = 100
 """Deliveries that are locked and written in one transaction."""
@@ -88,11 +87,8 @@ def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Acto
 
 
 def lacks_payloads(message_key: int) -> bool:
-    """True if payloads came with the message and retention has removed them: what was rejected has
-    ended. Those that are here are held, so that retention passes over them."""
+    """True if retention has removed payloads of the message: what was rejected has ended. Those
+    that are here are held, so that retention passes over them."""
     kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)
-    if kept.values_list("pk", flat=True):
-        return False
-    messages = InboundMessage.objects.values_list("header", "agreement__dialect")
-    header, dialect = messages.get(pk=message_key)
-    return dialect_named(dialect).names_payloads(bytes(header))
+    list(kept.values_list("pk", flat=True))
+    return RemovedInboundPayload.objects.filter(message=message_key).exists()

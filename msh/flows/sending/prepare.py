@@ -96,9 +96,17 @@ def prepare_message(
         heading.semantics,
         *heading.given,
     )
-    digest = _content_digest(heading.agreement.tpa_id, header, named)
+    digests = [hashlib.sha256(payload.content).digest() for payload in named]
     return NewMessage(
-        heading, message_id, conversation_id, ref_to_message_id, digest, boundary, named, parts
+        heading,
+        message_id,
+        conversation_id,
+        ref_to_message_id,
+        _content_digest(heading.agreement.tpa_id, header, named, digests),
+        boundary,
+        named,
+        parts,
+        digests,
     )
 
 
@@ -181,10 +189,12 @@ def _parts(agreement: Agreement, payloads: Sequence[Payload], boundary: str) -> 
         raise SubmitRefused(str(problem), "payloads") from None
 
 
-def _content_digest(tpa_id: str, header: Sequence[str], payloads: Sequence[Payload]) -> bytes:
+def _content_digest(
+    tpa_id: str, header: Sequence[str], payloads: Sequence[Payload], digests: Sequence[bytes]
+) -> bytes:
     """Says whether two messages of one MessageId are the same, in another database too."""
-    facts = [(one.content_type, one.label, one.description, len(one.content)) for one in payloads]
-    digest = hashlib.sha256(orjson.dumps((tpa_id, header, facts)))
-    for payload in payloads:
-        digest.update(payload.content)
-    return digest.digest()
+    facts = [
+        (one.content_type, one.label, one.description, len(one.content), digest.hex())
+        for one, digest in zip(payloads, digests, strict=True)
+    ]
+    return hashlib.sha256(orjson.dumps((tpa_id, header, facts))).digest()

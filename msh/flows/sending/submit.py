@@ -79,9 +79,9 @@ def keep(new: NewMessage) -> tuple[OutboundMessage, bool]:
     )
     reach(CrashPoint.SUBMIT_BEFORE_COMMIT)
     stored = message
-    inserted = insert_message(message, new.payloads, new.parts)
+    inserted = insert_message(message, new.payloads, new.parts, new.digests)
     if inserted is None:
-        stored = _first_or_known(message, new.payloads, new.parts)
+        stored = _first_or_known(message, new)
     is_next = inserted is None or not inserted.is_behind or connection.in_atomic_block
     is_new = stored is message
     transaction.on_commit(partial(_after_commit, new, is_new=is_new, is_next=is_next))
@@ -103,12 +103,10 @@ def _after_commit(new: NewMessage, *, is_new: bool, is_next: bool) -> None:
         wake_up(links=[partner_id])
 
 
-def _first_or_known(
-    message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
-) -> OutboundMessage:
+def _first_or_known(message: OutboundMessage, new: NewMessage) -> OutboundMessage:
     with transaction.atomic():
         link = use_outbound_link(message.agreement.partner)
-        if insert_message(message, payloads, parts):
+        if insert_message(message, new.payloads, new.parts, new.digests):
             return message
         known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
         if known is None and not Agreement.objects.filter(pk=message.agreement_id).exists():

@@ -1,6 +1,9 @@
 """One submitted message as the API shows it: what a submission is answered with, so not by the ORM,
-which takes longer to compile the query than all else that is done for it."""
+which takes longer to compile the query than all else that is done for it. And the payloads of
+messages, also those whose content retention has removed."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msh.store.engine import Statement, run
@@ -33,3 +36,30 @@ _FIND = Statement(
 def find_document(key: int) -> dict[str, Any] | None:
     (rows,) = run(_FIND(id=key))
     return rows[0] if rows else None
+
+
+_FACTS = "message_id, position AS number, content_type, label, description, size, sha256"
+_PAYLOADS = f"""
+    SELECT message_id, number, content_type, label, description, size,
+           encode(sha256, 'hex') AS sha256, removed
+    FROM (
+        SELECT {_FACTS}, false AS removed
+        FROM msh_{{0}}payload WHERE message_id = ANY(%(keys)s)
+        UNION ALL
+        SELECT {_FACTS}, true FROM msh_removed{{0}}payload WHERE message_id = ANY(%(keys)s)) part
+    ORDER BY message_id, number
+"""
+_FIND_PAYLOADS = {
+    direction: Statement(_PAYLOADS.format(direction), dict) for direction in ("inbound", "outbound")
+}
+
+
+def find_payloads(direction: str, keys: Sequence[int]) -> Mapping[int, list[dict[str, Any]]]:
+    """Return the payloads of messages, "inbound" or "outbound", by the message's key, in order,
+    without their content. `size` in bytes and `sha256` are of the content, which is there unless it
+    is `removed`."""
+    (rows,) = run(_FIND_PAYLOADS[direction](keys=list(keys)))
+    found: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row.pop("message_id")].append(row)
+    return found

@@ -93,6 +93,15 @@ def _note_removed(source: Source, key: str) -> Write:
 """)
 
 
+# Of a message whose payloads go, the archive and the console still say how many it had, and which.
+_KEEP_FACTS = """
+    INSERT INTO msh_removed{0}payload
+        (message_id, position, content_type, label, description, size, sha256)
+    SELECT message_id, position, content_type, label, description, size, sha256
+    FROM msh_{0}payload WHERE id = ANY(%(keys)s)
+"""
+
+
 class Age(StrEnum):
     """Which of the configured times says when it goes."""
 
@@ -123,6 +132,7 @@ _OUTBOUND_MESSAGES = Removal(
     f"{_MESSAGE.format('outbound')} {_OUTBOUND_ENDED} {_MESSAGE_MAY_GO}",
     (
         ("msh_outboundpayload", "message_id"),
+        ("msh_removedoutboundpayload", "message_id"),
         ("msh_attempt", "message_id"),
         ("msh_partyevent", "message_id"),
         ("msh_businesskey", "outbound_id"),
@@ -135,12 +145,14 @@ _KINDS = {
         "part.id",
         f"{_PART.format('inbound')} {_INBOUND_ENDED} {_NOT_REPLAYED}",
         age=Age.PAYLOADS,
+        notes=(Write(_KEEP_FACTS.format("inbound")),),
     ),
     "outbound payloads": Removal(
         "msh_outboundpayload",
         "part.id",
         f"{_PART.format('outbound')} {_OUTBOUND_ENDED}",
         age=Age.PAYLOADS,
+        notes=(Write(_KEEP_FACTS.format("outbound")),),
     ),
     "inbound messages": Removal(
         "msh_inboundmessage",
@@ -148,6 +160,7 @@ _KINDS = {
         f"{_MESSAGE.format('inbound')} {_INBOUND_ENDED} {_ID_MAY_GO} {_NOT_REPLAYED}",
         (
             ("msh_inboundpayload", "message_id"),
+            ("msh_removedinboundpayload", "message_id"),
             ("msh_delivery", "message_id"),
             ("msh_businesskey", "inbound_id"),
         ),

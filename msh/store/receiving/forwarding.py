@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from django.db import DatabaseError, transaction
 from django.db.models import F
@@ -174,7 +175,8 @@ def forward_message(
     onward.forwards = message
     partner = onward.agreement.partner
     use_outbound_link(partner)
-    if not insert_message(onward, payloads, parts):
+    digests = [sha256(payload.content).digest() for payload in payloads]
+    if not insert_message(onward, payloads, parts, digests):
         raise NoNextHop(f"MessageId {onward.message_id} was sent to partner {partner} before")
     withheld = message.state == InboundState.WITHHELD
     after = InboundState.FORWARDING if withheld else InboundState.FORWARDED

@@ -84,6 +84,8 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "label": "text",
         "description": "text",
         "wire": "bytea",
+        "size": "int4",
+        "sha256": "bytea",
     },
     "msh_history": {**history.COLUMNS, "at": "int8"},
 }
@@ -175,6 +177,8 @@ def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequen
                 payload.label,
                 payload.description,
                 one.parts[position - 1],
+                len(payload.content),
+                one.digests[position - 1],
             )
 
 

@@ -40,10 +40,12 @@ PARTS = """
     SELECT message.id, part.*
     FROM message,
          unnest(%(positions)s::int[], %(content_types)s::text[], %(content_ids)s::text[],
-                %(labels)s::text[], %(descriptions)s::text[], %(wires)b::bytea[]) part
+                %(labels)s::text[], %(descriptions)s::text[], %(wires)b::bytea[],
+                %(part_sizes)s::int[], %(sha256s)b::bytea[]) part
 """
 ONE_PART = """
-    SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(wire)s
+    SELECT id, 1, %(content_type)s, %(content_id)s, %(label)s, %(description)s, %(wire)s,
+           %(part_size)s::int, %(sha256)s
     FROM message
 """
 """As usual: the arrays of one element would cost a quarter of all that the statement costs."""
@@ -77,7 +79,8 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
     {also}
     parts AS (
         INSERT INTO msh_outboundpayload
-            (message_id, position, content_type, content_id, label, description, wire)
+            (message_id, position, content_type, content_id, label, description, wire, size,
+             sha256)
         {parts}),
     entry AS (
         {_MESSAGE_SUBMITTED} FROM message)

@@ -54,23 +54,30 @@ class NewMessage(NamedTuple):
     payloads: Sequence[Payload]
     parts: Sequence[bytes]
     """The payloads in wire form."""
+    digests: Sequence[bytes]
+    """SHA-256 of each payload."""
 
 
 def insert_message(
-    message: OutboundMessage, payloads: Sequence[Payload], parts: Sequence[bytes]
+    message: OutboundMessage,
+    payloads: Sequence[Payload],
+    parts: Sequence[bytes],
+    digests: Sequence[bytes],
 ) -> Inserted | None:
-    """Write a new message with its payloads in wire form: one statement, and so all or nothing.
+    """Write a new message with its payloads in wire form, and the SHA-256 of each: one statement,
+    and so all or nothing.
 
     None, with nothing written, if its MessageId is known, or the partner's link is not in use, or
     submissions to the partner are refused.
     """
-    message.size = sum([len(payload.content) for payload in payloads])
+    sizes = [len(payload.content) for payload in payloads]
+    message.size = sum(sizes)
     values: dict[str, Any] = {name: getattr(message, name) for name in _OF_MESSAGE}
     values["partner_id"] = message.agreement.partner_id
     columns: dict[str, list[Any]] = {
         name: [getattr(payload, name) for payload in payloads] for name in _OF_PAYLOAD
     }
-    columns["wire"] = list(parts)
+    columns |= {"wire": list(parts), "part_size": sizes, "sha256": list(digests)}
     if has_one := len(parts) == 1:
         values |= {name: column[0] for name, column in columns.items()}
     else:

@@ -183,12 +183,6 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
     )
 
 
-def names_payloads(envelope: bytes) -> bool:
-    """Whether the Manifest of an envelope names a part. Raises as `parse`."""
-    manifest = read(envelope, Findings()).message.manifest
-    return any(reference.content_id for reference in manifest)
-
-
 def parse_answer(
     content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT
 ) -> ReceivedMessage | SoapFault:

@@ -114,11 +114,6 @@ def _content_digest(reading: HeaderReading, payloads: Sequence[Payload]) -> byte
     return content_digest(reading.canonical, chain.from_iterable(contents))
 
 
-def manifest_of(header_document: bytes) -> tuple[DocumentReference, ...]:
-    """The payloads that a header document names. Raises as `parse`."""
-    return read(header_document).header.manifest
-
-
 def _payloads(header: Header, parts: Sequence[mime.Part]) -> tuple[Payload, ...]:
     """The payloads in the order of the Manifest, each named there once and present once."""
     by_id: dict[str, mime.Part] = {}

@@ -93,7 +93,6 @@ def test_a_stored_envelope_is_read_and_shown_without_its_content_type(
     name: str, codec: str
 ) -> None:
     stored = bytes(InboundMessage(header=declaring(name).encode(codec)).header)
-    assert not envelope.names_payloads(stored)
     text = as_text("application/xml", stored, 100_000)
     assert text is not None
     assert "\xe5 \xf8 order" in text

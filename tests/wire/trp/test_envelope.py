@@ -154,10 +154,6 @@ def test_unusable_payload_names_are_refused_before_composing() -> None:
         wire.check_names([Payload(b"", "text/plain\r\nX: y", "p@x")])
 
 
-def test_a_header_document_names_its_payloads() -> None:
-    assert wire.manifest_of(EXAMPLE.encode()) == parsed().header.manifest
-
-
 # Parsing
 
 

@@ -25,7 +25,7 @@ from .documents import ExplainedDocument
 from .framework.access import partners_of
 from .framework.parsers import of_json, whole
 from .framework.problems import NotNow, Refused, TooLarge, Unreadable
-from .framework.query import Form
+from .framework.query import Form, validated_query
 from .framework.view import ApiView
 from .messages import WhichQuery, explained
 from .submission import Agreements, Submission, Values, cut, prepared, printed, require_room
@@ -34,6 +34,7 @@ LINE_LIMIT = 5_000
 SIZE_LIMIT = 32 * 1024 * 1024
 """Bytes of the lines, decompressed."""
 MEDIA_TYPE = "application/x-ndjson"
+STOP = "stop"
 
 _PIECE = 1 << 20
 """Bytes of lines that are in memory, checked and copied in at a time."""
@@ -141,6 +142,14 @@ class BytesParser(LinesParser):
     media_type = "application/octet-stream"
 
 
+class BulkQuery(Form):
+    on_refusal = serializers.ChoiceField(
+        ["continue", STOP],
+        default="continue",
+        help_text="What becomes of the lines behind a refused one of their partner and agreement.",
+    )
+
+
 class BulkView(ApiView):
     scopes = {"POST": Scope.SEND, "GET": Scope.READ}
     narrows = True
@@ -162,11 +171,12 @@ class BulkView(ApiView):
     @extend_schema(
         operation_id="submit_messages_in_bulk",
         parameters=[
+            BulkQuery,
             OpenApiParameter(
                 "Content-Encoding",
                 location=OpenApiParameter.HEADER,
                 enum=["gzip", "identity"],
-            )
+            ),
         ],
         request={
             MEDIA_TYPE: SubmissionLine(many=True),
@@ -185,14 +195,17 @@ class BulkView(ApiView):
         same again, `refused` comes with a `reason` and its `code` and is not to be sent again as
         it is; `not_now` (with both) is to be sent again later, for submissions to its partner are
         refused: all lines of this request. All that are accepted are committed together. A line
-        needs a `message_id`.
+        needs a `message_id`. With `on_refusal=stop`, lines behind a refused one of their partner
+        and agreement are `not_sent`, unless they are known: send them after it, corrected.
         """
+        query = validated_query(request, BulkQuery)
         require_room()
         lines: Any = request.data
         if not isinstance(lines, Lines):
             raise Unreadable("", "The body is empty. Send one line per message.")
         try:
-            answers = submit_all(replace(lines, partners=partners_of(request)))
+            found = replace(lines, partners=partners_of(request))
+            answers = submit_all(found, stop_at_refused=query["on_refusal"] == STOP)
         except InTheWay as error:
             raise NotNow(
                 "Conflict with a concurrent request; nothing was stored. Retry.", wait=1
@@ -204,7 +217,7 @@ def _read(line: bytes) -> Values | Answer:
     try:
         return of_json(line)
     except Unreadable as refused:
-        return Answer("", Result.REFUSED, str(refused.detail), refused.refusal)
+        return Answer("", Result.REFUSED, str(refused.detail), refused.refusal, meant=None)
 
 
 def _prepared(values: Values, agreements: Agreements) -> Entry:
@@ -220,7 +233,8 @@ def _prepared(values: Values, agreements: Agreements) -> Entry:
         reason, code, field = str(refused), refused.code, refused.field
     message_id = values.get("message_id")
     named = cut(message_id, MESSAGE_ID_LIMIT) if isinstance(message_id, str) else ""
-    return Answer(named, Result.REFUSED, reason, code, field)
+    meant = agreements.meant(values)
+    return Answer(named, Result.REFUSED, reason, code, field, meant)
 
 
 def _as_lines(answers: Sequence[Answer]) -> Iterator[bytes]:

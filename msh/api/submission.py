@@ -137,6 +137,16 @@ class Agreements:
             },
         )
 
+    def meant(self, values: Values) -> frozenset[int] | None:
+        """Return the ids of those that a refused message may be under: if it names no partner that
+        has one, of all partners. None if it does not say."""
+        tpa_id = values.get("tpa_id")
+        if not isinstance(tpa_id, str):
+            return None
+        under = self._known.get(tpa_id, [])
+        of_partner = [one for one in under if one.partner.name == values.get("partner")]
+        return frozenset(agreement.pk for agreement in of_partner or under)
+
     def _of(self, tpa_id: str, partner: str | None) -> Agreement:
         """The one agreement that is meant, of those looked up. Raises Refused."""
         under = self._known.get(tpa_id, [])

@@ -55,6 +55,7 @@ class Refusal(StrEnum):
     CLOSED = "closed"
     REMOVED = "removed"
     FEED_RESTORED = "feed_restored"
+    BEHIND_REFUSED = "behind_refused"
     INTERNAL = "internal"
 
 

@@ -54,15 +54,15 @@ class Application:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.ask("POST", path, content, "application/json", headers=headers)
 
-    def bulk(self, lines: Iterable[Line]) -> Answer:
+    def bulk(self, lines: Iterable[Line], **query: str) -> Answer:
         text = b"\n".join(
             line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines
         )
-        return self.bulk_body(gzip.compress(text), "gzip")
+        return self.bulk_body(gzip.compress(text), "gzip", **query)
 
-    def bulk_body(self, body: bytes, encoding: str = "identity") -> Answer:
-        headers = {"Content-Encoding": encoding}
-        return self.ask("POST", "messages/bulk", body, "application/x-ndjson", headers=headers)
+    def bulk_body(self, body: bytes, encoding: str = "identity", **query: str) -> Answer:
+        asked = {"headers": {"Content-Encoding": encoding}, "query": query}
+        return self.ask("POST", "messages/bulk", body, "application/x-ndjson", **asked)
 
     def ask(
         self,

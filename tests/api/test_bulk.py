@@ -369,3 +369,90 @@ def test_statements_do_not_grow_with_the_lines(
     shop.bulk([order(world, "m-0")])
     with django_assert_max_num_queries(12):
         shop.bulk([order(world, f"m-{n}", tpa_id=f"tpa-{n % 50}") for n in range(400)])
+
+
+# --- in order -------------------------------------------------------------------------------------
+WRONG_LINES = {
+    "field": {"action": ""},
+    "unknown field": {"actoin": "New"},
+    "payload": {"payloads": [{"content_base64": "?"}]},
+    "partner": {"partner": "nobody"},
+    "type": {"partner": 5},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_LINES.values(), ids=WRONG_LINES)
+def test_behind_a_refused_line_none_of_its_pair_is_kept(
+    world: World, shop: Application, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_PIECE", 200)  # a line and less
+    other = make_world()
+    other.agreement.tpa_id = "tpa-other"
+    other.agreement.save()
+    shop.bulk([order(world, "known")])
+
+    def of_other(name: str) -> dict[str, Any]:
+        return order(other, name, tpa_id="tpa-other")
+
+    lines = [
+        order(world, "before"),
+        of_other("other-1"),
+        order(world, "refused", **wrong),
+        order(world, "behind"),
+        order(world, "known"),
+        of_other("other-2"),
+        order(world, "last"),
+    ]
+    answer = shop.bulk(lines, on_refusal="stop")
+    accepted, held = "accepted", "not_sent"
+    assert results(answer) == [accepted, accepted, "refused", held, "known", accepted, held]
+    assert {line.get("code") for line in answer.lines[3:]} == {Refusal.BEHIND_REFUSED, None}
+    assert kept() == ["known", "before", "other-1", "other-2"]
+
+    lines[2] = order(world, "refused")
+    assert results(shop.bulk(lines, on_refusal="stop")).count(accepted) == 3
+    assert kept()[4:] == ["refused", "behind", "last"], "in order, when it is corrected"
+
+
+def test_changed_content_of_a_known_message_stops_its_pair(world: World, shop: Application) -> None:
+    shop.bulk([order(world, "m-1"), order(world, "m-3")])
+    lines = [order(world, "m-1", action="Old"), order(world, "m-2"), order(world, "m-3")]
+    assert results(shop.bulk(lines, on_refusal="stop")) == ["refused", "not_sent", "known"]
+    twice = [order(world, "m-4"), order(world, "m-4", action="Old"), *lines[1:]]
+    answer = shop.bulk(twice, on_refusal="stop")
+    assert results(answer) == ["accepted", "refused", "not_sent", "known"]
+    assert results(shop.bulk(lines)) == ["refused", "accepted", "known"], "nothing stops by default"
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"tpa_id": 5}'])
+def test_line_that_may_be_of_any_pair_stops_all(
+    world: World, shop: Application, line: bytes
+) -> None:
+    lines = [order(world, "m-1"), line, order(world, "m-2"), order(make_world(), "m-3")]
+    answer = shop.bulk(lines, on_refusal="stop")
+    assert results(answer) == ["accepted", "refused", "not_sent", "not_sent"]
+    assert kept() == ["m-1"]
+
+
+def test_line_without_partner_stops_all_that_share_its_agreement(
+    world: World, shop: Application
+) -> None:
+    other = make_world()
+    ambiguous = {key: value for key, value in order(world, "m").items() if key != "partner"}
+    lines = [ambiguous, order(world, "m-1"), order(other, "m-2")]
+    answer = shop.bulk(lines, on_refusal="stop")
+    assert results(answer) == ["refused", "not_sent", "not_sent"]
+
+
+def test_closed_partner_does_not_stop_others(world: World, shop: Application) -> None:
+    other = make_world()
+    other.agreement.tpa_id = "tpa-other"
+    other.agreement.save()
+    shop.bulk([order(world, "known")])
+    Partner.objects.filter(pk=world.there.pk).update(accepts=False)
+    lines = [order(world, "m-1"), order(other, "m-2", tpa_id="tpa-other"), order(world, "known")]
+    for asked in ({}, {"on_refusal": "stop"}):
+        answer = shop.bulk(lines, **asked)
+        first, known = ("accepted", "known") if not asked else ("known", "known")
+        assert results(answer) == ["not_now", first, known]
+        assert answer.lines[0]["code"] == Refusal.CLOSED

@@ -56,7 +56,7 @@ def test_every_refusal_has_a_text() -> None:
     assert documented - REFUSALS.keys() == {
         *(Refusal.PERMISSION, Refusal.NOT_FOUND, Refusal.INVALID, Refusal.CONFLICT),
         *(Refusal.MESSAGE_ID_REUSED, Refusal.CLOSED, Refusal.INTERNAL),
-        *(Refusal.REMOVED, Refusal.FEED_RESTORED),
+        *(Refusal.REMOVED, Refusal.FEED_RESTORED, Refusal.BEHIND_REFUSED),
     }
     for cause in REFUSALS.values():
         assert cause.advice.endswith(".")

@@ -30,6 +30,8 @@ class Result(StrEnum):
     REFUSED = "refused"
     NOT_NOW = "not_now"
     """Submissions to its partner are refused for now: all lines that are not known."""
+    NOT_SENT = "not_sent"
+    """One of its pair was refused before it, and the order is to be kept."""
 
 
 class Answer(NamedTuple):
@@ -41,18 +43,26 @@ class Answer(NamedTuple):
     reason: str = ""
     code: Refusal | None = None
     field: str = ""
+    meant: frozenset[int] | None = frozenset()
+    """Of a message that was refused, the ids of the agreements it may be under; None: any."""
 
 
 _REUSED = (
     "message_id: it was submitted before with other content; use a new one for the changed message"
 )
 
+_BEHIND = (
+    "not stored: a message before it to the same partner under the same agreement was refused;"
+    " correct that one, then send both"
+)
+
 Entry = NewMessage | Answer
 """A message, or the answer to one that was refused before it got here."""
 
 
-def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
+def submit_all(blocks: Iterable[Sequence[Entry]], *, stop_at_refused: bool = False) -> list[Answer]:
     """Keep all messages that are not known, in this order and together; an answer to each entry.
+    `stop_at_refused`: but for those behind a refused one of their pair of partner and agreement.
 
     The first try takes every message for a new one, which it nearly always is. If one is known, or
     others are in the way, `blocks` is iterated again, and known messages are looked up. Raises
@@ -60,9 +70,9 @@ def submit_all(blocks: Iterable[Sequence[Entry]]) -> list[Answer]:
     then nobody knows what was kept.
     """
     try:
-        answers = _together(blocks, _Transaction(look_up=False))
+        answers = _together(blocks, _Transaction(stop_at_refused, look_up=False))
     except InTheWay:
-        answers = _together(blocks, _Transaction(look_up=True))
+        answers = _together(blocks, _Transaction(stop_at_refused, look_up=True))
     wake_up(WakeUp.TRANSMIT)
     return answers
 
@@ -85,7 +95,11 @@ def _together(blocks: Iterable[Sequence[Entry]], keeper: "_Transaction") -> list
 class _Transaction:
     """What one has seen so far: parents by agreement id, digests by link id and MessageId."""
 
-    def __init__(self, *, look_up: bool) -> None:
+    def __init__(self, stop_at_refused: bool, *, look_up: bool) -> None:
+        self._stops = stop_at_refused
+        self._stopped: set[int] = set()
+        """Agreements."""
+        self._all_stopped = False
         self._look_up = look_up
         self._parents: dict[int, Parents] = {}
         self._digests: dict[tuple[int, str], bytes] = {}
@@ -99,23 +113,21 @@ class _Transaction:
         for entry in block:
             if isinstance(entry, Answer):
                 answers.append(entry)
+                self._stop(entry.meant)
                 continue
-            parents = self._parents[entry.heading.agreement_id]
+            agreement_id = entry.heading.agreement_id
+            parents = self._parents[agreement_id]
             key = (parents.link_id, entry.message_id)
             digest = self._digests.get(key)
-            if digest is not None:
-                same = digest == entry.content_digest
-                answers.append(
-                    Answer(entry.message_id, Result.KNOWN)
-                    if same
-                    else Answer(
-                        entry.message_id,
-                        Result.REFUSED,
-                        _REUSED,
-                        MessageIdReused.code,
-                        "message_id",
-                    )
-                )
+            if digest == entry.content_digest:
+                answers.append(Answer(entry.message_id, Result.KNOWN))
+            elif digest is not None:
+                self._stop(frozenset({agreement_id}))
+                refused = (Result.REFUSED, _REUSED, MessageIdReused.code, "message_id")
+                answers.append(Answer(entry.message_id, *refused))
+            elif self._all_stopped or agreement_id in self._stopped:
+                behind = (Result.NOT_SENT, _BEHIND, Refusal.BEHIND_REFUSED)
+                answers.append(Answer(entry.message_id, *behind))
             elif not parents.accepts:
                 closed = str(PartnerClosed(entry.heading.agreement.partner))
                 code = PartnerClosed.code
@@ -129,6 +141,18 @@ class _Transaction:
             if trace_hook.recorder is not None:
                 self.traced += [(one.message_id, one.heading.agreement.partner_id) for one in fresh]
         return answers
+
+    def _stop(self, agreements: frozenset[int] | None) -> None:
+        """Keep no later message under these agreements. Raises InTheWay if those that are known
+        were not looked up: they are told from the others."""
+        if not self._stops or agreements == frozenset():
+            return
+        if not self._look_up:
+            raise InTheWay
+        if agreements is None:
+            self._all_stopped = True
+        else:
+            self._stopped |= agreements
 
     def _prepare(self, new: Sequence[NewMessage]) -> None:
         named = {one.heading.agreement_id: one.heading.agreement for one in new}

@@ -60,6 +60,9 @@ MSH_KEEP_MESSAGES = env.int("MSH_KEEP_MESSAGES", default=365)
 """Days that a message and its id are kept after its end (D39)."""
 MSH_KEEP_PAYLOADS = env.int("MSH_KEEP_PAYLOADS", default=90)
 """Days that the payloads of a message are kept after its end."""
+MSH_KEEP_IDS = env.int("MSH_KEEP_IDS", default=1826)
+"""Days that the id of a submitted message is kept after its end, so that the same submission is not
+sent a second time: also after the message itself has gone."""
 MSH_KEEP_CHANGES = env.int("MSH_KEEP_CHANGES", default=3653)
 """Days that changes of settings, saved pages and log-ins of the console are kept; at least 366."""
 MSH_SESSION_IDLE = env.int("MSH_SESSION_IDLE", default=8 * 3600)

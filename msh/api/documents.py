@@ -90,7 +90,9 @@ class OutboundDocument(MessageDocument):
     state = serializers.ChoiceField(SHOWN_STATES)
     submitted_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True)
-    attempts = serializers.IntegerField()
+    attempts = serializers.IntegerField(
+        allow_null=True, help_text="null: known, but removed by retention"
+    )
     size = serializers.IntegerField(help_text="bytes of its payloads")
     payloads = PayloadDocument(
         many=True, required=False, help_text="of one message; in a list if they are requested"

@@ -190,7 +190,7 @@ class MessagesView(ApiView):
         agreements = Agreements(partners_of(request))
         agreements.look_up([values.get("tpa_id")])
         stored, is_new = keep(prepared(values, agreements))
-        document = _document(stored)
+        document = _document(stored, _known)
         if not is_new:
             return Response(document)
         return created(document, "messages", stored.message_id, partner=document["partner"])
@@ -299,9 +299,24 @@ def find_message(request: Request, message_id: str) -> OutboundMessage:
     )
 
 
-def _document(message: OutboundMessage) -> dict[str, Any]:
-    """Return the document of a message as OUTBOUND lists it. Raises Http404 if the message was
-    removed meanwhile."""
-    if (document := find_document(message.pk)) is None:
-        raise Http404(f"There is no message {message.message_id!r} any more.")
-    return document
+def _known(message: OutboundMessage) -> dict[str, Any]:
+    """Return the document of a message that retention has removed, as far as it is known."""
+    others = {
+        "id": message.pk,
+        "partner": message.agreement.partner.name,
+        "tpa_id": message.agreement.tpa_id,
+        "ended_at": message.completed_at,
+        "attempts": None,
+    }
+    return {name: others.get(name, getattr(message, name, None)) for name in OUTBOUND}
+
+
+def _gone(message: OutboundMessage) -> dict[str, Any]:
+    raise Http404(f"There is no message {message.message_id!r} any more.")
+
+
+def _document(
+    message: OutboundMessage, if_removed: Callable[[OutboundMessage], dict[str, Any]] = _gone
+) -> dict[str, Any]:
+    """Return the document of a message as OUTBOUND lists it."""
+    return find_document(message.pk) or if_removed(message)

@@ -849,6 +849,23 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='SubmittedId',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('message_id', models.CharField(max_length=255)),
+                ('content_digest', models.BinaryField(max_length=32)),
+                ('key', models.BigIntegerField()),
+                ('state', models.CharField(max_length=12)),
+                ('submitted_at', models.DateTimeField()),
+                ('ended_at', models.DateTimeField()),
+                ('link', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='msh.outboundlink')),
+            ],
+            options={
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('link', 'message_id'), name='submitted_id_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='PartyEvent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -36,6 +36,7 @@ from .prune_run import PruneRun
 from .saved_filter import SavedFilter
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
+from .submitted_id import SubmittedId
 
 __all__ = [
     "EVER",
@@ -81,6 +82,7 @@ __all__ = [
     "SettingChange",
     "Signal",
     "SignalKind",
+    "SubmittedId",
     "is_machine",
     "link_of",
     "missing_permissions",

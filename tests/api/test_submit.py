@@ -2,6 +2,7 @@
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from hashlib import sha256
 from io import BytesIO
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError, connection
 from django.test import Client
+from django.utils import timezone
 
+from msh.flows.operations.prune import prune_all
 from msh.models import OutboundMessage, OutboundPayload
 from msh.protocol.reason import Refusal
 from partners.models import Agreement, Partner
-from tests.api.application import Application, order
+from tests.api.application import Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.flows.world import World, make_world
@@ -151,6 +154,40 @@ def test_ids_are_those_of_a_partner(world: World, shop: Application) -> None:
     assert_problem(shop.post("messages", nameless), 422, "several partners have an agreement tpa-1")
     answer = shop.post("messages", order(world, "m-1"))
     assert (answer.status, answer.json["partner"]) == (201, world.there.name)
+
+
+@pytest.mark.requirement("001-05", "001-18")
+def test_same_submission_after_the_message_was_removed(
+    world: World, shop: Application, settings: Any
+) -> None:
+    names = ["m-1", "m-2", "m-3"]
+    first = {name: shop.post("messages", order(world, name)).json for name in names}
+    world.settle()
+    ended = timezone.now() - timedelta(days=400)
+    OutboundMessage.objects.update(completed_at=ended)
+    prune_all()
+    assert set(OutboundMessage.objects.values_list("message_id", flat=True)) == {"m-3"}
+
+    answer = shop.post("messages", order(world, "m-1"))
+    assert answer.status == 200
+    gone = {"state": "acknowledged", "attempts": None, "sequence_number": None, "epoch": None}
+    ended_at = answer.json["ended_at"]
+    assert answer.json == first["m-1"] | gone | {"ended_at": ended_at}
+    assert ended_at.startswith(f"{ended:%Y-%m-%dT%H:%M}")
+    changed = shop.post("messages", order(world, "m-1", action="Old"))
+    assert_problem(changed, 409, "m-1", code=Refusal.MESSAGE_ID_REUSED)
+    lines = [order(world, name) for name in (*names, "m-4")]
+    assert results(shop.bulk(lines)) == ["known", "known", "known", "accepted"]
+    answer = shop.bulk([order(world, "m-2", action="Old")])
+    assert (answer.lines[0]["result"], answer.lines[0]["code"]) == ("refused", "message_id_reused")
+    assert OutboundMessage.objects.count() == 2
+    other = make_world()
+    assert shop.post("messages", order(other, "m-1")).status == 201, "ids are of a partner"
+
+    settings.MSH_KEEP_IDS = 398
+    prune_all()
+    assert shop.post("messages", order(world, "m-1")).status == 201
+    assert results(shop.bulk(lines)) == ["known", "accepted", "known", "known"]
 
 
 def test_payload_in_base64(world: World, shop: Application) -> None:

@@ -46,7 +46,8 @@ def retention() -> Retention:
     keep = timedelta(days=settings.MSH_KEEP_MESSAGES)
     payloads = timedelta(days=settings.MSH_KEEP_PAYLOADS)
     changes = timedelta(days=max(settings.MSH_KEEP_CHANGES, LEAST_CHANGES))
-    return Retention(keep, min(payloads, keep), changes).longer_by(APART)
+    ids = timedelta(days=settings.MSH_KEEP_IDS)
+    return Retention(keep, min(payloads, keep), changes, ids).longer_by(APART)
 
 
 class ClockDoubtful(RuntimeError):

@@ -1,6 +1,7 @@
 """Application → MSH: store the message first (000 §2.1.3 (1)), send it later."""
 
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from typing import Unpack
 
@@ -10,7 +11,7 @@ from msh import trace_hook
 from msh.faults import CrashPoint, reach
 from msh.flows.sending.prepare import Roles, SubmitRefused, prepare_heading, prepare_message
 from msh.flows.wake_up import WakeUp, wake_up
-from msh.models import OutboundMessage
+from msh.models import OutboundMessage, SubmittedId
 from msh.protocol.message import Payload
 from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
@@ -51,7 +52,8 @@ def submit(
     """Queue a message in the caller's transaction, or in one of its own.
 
     Returns the stored row. The same MessageId with the same content returns the row of the first
-    time; with other content it raises MessageIdReused. Raises SubmitRefused for what cannot be
+    time, or if retention has removed it, what is known of it; with other content it raises
+    MessageIdReused. Raises SubmitRefused for what cannot be
     sent. No number is consumed: that happens at the first transmission (D18).
     """
     heading = prepare_heading(agreement, service_interface, action, semantics, roles)
@@ -108,21 +110,32 @@ def _first_or_known(message: OutboundMessage, new: NewMessage) -> OutboundMessag
         link = use_outbound_link(message.agreement.partner)
         if insert_message(message, new.payloads, new.parts, new.digests):
             return message
-        known = OutboundMessage.objects.filter(link=link, message_id=message.message_id).first()
-        if known is None and not Agreement.objects.filter(pk=message.agreement_id).exists():
+        of_link = {"link": link, "message_id": message.message_id}
+        if known := OutboundMessage.objects.filter(**of_link).first():
+            _require_same(known, message)
+            return known
+        if removed := SubmittedId.objects.filter(**of_link).first():
+            _require_same(removed, message)
+            return _as_it_was(message, removed)
+        if not Agreement.objects.filter(pk=message.agreement_id).exists():
             raise SubmitRefused(
                 (f"agreement {message.agreement} was deleted in the meantime"), "agreement"
             )
-        if known is None:
-            raise PartnerClosed(message.agreement.partner)
-        return _same(known, bytes(message.content_digest))
+        raise PartnerClosed(message.agreement.partner)
 
 
-def _same(known: OutboundMessage, digest: bytes) -> OutboundMessage:
-    if bytes(known.content_digest) != digest:
+def _as_it_was(message: OutboundMessage, removed: SubmittedId) -> OutboundMessage:
+    """Return a message that is not in the database any more, as far as it is known."""
+    known = copy(message)
+    known.pk, known.link_id, known.state = removed.key, removed.link_id, removed.state
+    known.submitted_at, known.completed_at = removed.submitted_at, removed.ended_at
+    return known
+
+
+def _require_same(known: OutboundMessage | SubmittedId, message: OutboundMessage) -> None:
+    if bytes(known.content_digest) != bytes(message.content_digest):
         raise MessageIdReused(
             f"MessageId {known.message_id} was submitted before with other content: use a new"
             " MessageId for the changed message",
             "message_id",
         )
-    return known

@@ -1,6 +1,6 @@
 """Removal of what has ended and is old enough, a batch at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -26,13 +26,16 @@ class Retention:
     messages: timedelta
     payloads: timedelta
     changes: timedelta
+    ids: timedelta = timedelta()
+    """Of submitted messages, also after these have gone."""
 
     def longer_by(self, time: timedelta) -> "Retention":
-        return Retention(self.messages + time, self.payloads + time, self.changes + time)
+        times = (self.messages, self.payloads, self.changes, self.ids)
+        return Retention(*(kept + time for kept in times))
 
     def at_least(self, age: timedelta) -> "Retention":
         """Nothing of messages goes that is younger."""
-        return Retention(max(self.messages, age), max(self.payloads, age), self.changes)
+        return replace(self, messages=max(self.messages, age), payloads=max(self.payloads, age))
 
     def of(self, removal: Removal) -> timedelta:
         match removal.age:
@@ -42,6 +45,8 @@ class Retention:
                 return self.payloads
             case Age.CHANGES:
                 return self.changes
+            case Age.IDS:
+                return self.ids
 
 
 @dataclass(frozen=True, slots=True)

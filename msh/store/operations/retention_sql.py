@@ -108,6 +108,7 @@ class Age(StrEnum):
     MESSAGES = "messages"
     PAYLOADS = "payloads"
     CHANGES = "changes"
+    IDS = "ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,13 @@ class Removal:
     """A dependent table whose rows others lock before the row they depend on."""
 
 
+# What is forwarded is no application's: it may come again when its own id is forgotten.
+_KEEP_IDS = Write("""
+    INSERT INTO msh_submittedid
+        (link_id, message_id, content_digest, key, state, submitted_at, ended_at)
+    SELECT link_id, message_id, content_digest, id, state, submitted_at, completed_at
+    FROM msh_outboundmessage WHERE id = ANY(%(keys)s) AND forwards_id IS NULL
+""")
 _OUTBOUND_MESSAGES = Removal(
     "msh_outboundmessage",
     "message.id",
@@ -137,7 +145,7 @@ _OUTBOUND_MESSAGES = Removal(
         ("msh_partyevent", "message_id"),
         ("msh_businesskey", "outbound_id"),
     ),
-    notes=(_note_removed(EVENTS, "message_id"),),
+    notes=(_note_removed(EVENTS, "message_id"), _KEEP_IDS),
 )
 _KINDS = {
     "inbound payloads": Removal(
@@ -171,6 +179,12 @@ _KINDS = {
         "msh_inboundconversation", "conversation.id", _CONVERSATION_MAY_GO
     ),
     "outbound messages": _OUTBOUND_MESSAGES,
+    "ids of submitted messages": Removal(
+        "msh_submittedid",
+        "kept.id",
+        "msh_submittedid kept WHERE kept.ended_at < statement_timestamp() - %(age)s::interval",
+        age=Age.IDS,
+    ),
     # A message that is submitted meanwhile locks its conversation, and makes it young again.
     "conversations to partners": Removal(
         "msh_outboundconversation",

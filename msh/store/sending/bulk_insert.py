@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from msh.store import history
 from msh.store.engine import Statement, run
@@ -28,6 +28,10 @@ _FIND_KNOWN = Statement(
     SELECT known.link_id, known.message_id, known.content_digest
     FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
     JOIN msh_outboundmessage known USING (link_id, message_id)
+    UNION ALL
+    SELECT removed.link_id, removed.message_id, removed.content_digest
+    FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
+    JOIN msh_submittedid removed USING (link_id, message_id)
     """,
     _Known,
     binary=True,
@@ -38,13 +42,19 @@ _FIND_KNOWN = Statement(
 class _Keys:
     keys: Sequence[int]
     now: int
+    is_known: bool
+    """Whether a MessageId is that of a message that was removed."""
 
 
 _NEW_KEYS = Statement(
     """
     SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys,
            (EXTRACT(EPOCH FROM statement_timestamp() - timestamptz '2000-01-01 00:00:00Z')
-            * 1000000)::int8 AS now
+            * 1000000)::int8 AS now,
+           EXISTS (
+               SELECT FROM unnest(%(links)s::bigint[], %(message_ids)s::text[])
+                   AS asked (link_id, message_id)
+               JOIN msh_submittedid USING (link_id, message_id)) AS is_known
     FROM generate_series(1, %(count)s)
     """,
     _Keys,
@@ -97,7 +107,11 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
 
     Raises IntegrityError if a MessageId is known: then the transaction is at its end.
     """
-    ((row,),) = run(_NEW_KEYS(count=len(new)))
+    links = [parents[one.heading.agreement_id].link_id for one in new]
+    message_ids = [one.message_id for one in new]
+    ((row,),) = run(_NEW_KEYS(count=len(new), links=links, message_ids=message_ids))
+    if row.is_known:
+        raise IntegrityError("The MessageId is that of a message that was removed.")
     with connection.wrap_database_errors:
         _write(connection.connection, row, new, parents)
 

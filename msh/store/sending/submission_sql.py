@@ -52,7 +52,8 @@ ONE_PART = """
 
 
 # No row without a link in use, none for a MessageId that is known, none of an application where
-# an operator has closed the partner to them: what is forwarded is no application's. There are no
+# an operator has closed the partner to them, or whose MessageId was known to one that is removed:
+# what is forwarded is no application's. There are no
 # foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
 def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
     """Return the statement for a new message in this state, with PARTS or ONE_PART. `also`: what
@@ -64,7 +65,7 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
             (link_id, agreement_id, message_id, semantics, state, conversation_id,
              service_interface, action, ref_to_message_id, submitted_at, content_digest, size,
              boundary, forwards_id, from_role, to_role, service_type)
-        SELECT link.id, agreement.id, %(message_id)s, %(semantics)s, {state},
+        SELECT link.id, agreement.id, %(message_id)s::varchar, %(semantics)s, {state},
                %(conversation_id)s, %(service_interface)s, %(action)s, %(ref_to_message_id)s,
                statement_timestamp(), %(content_digest)s, %(size)s, %(boundary)s, given.forwards,
                %(from_role)s, %(to_role)s, %(service_type)s
@@ -72,7 +73,9 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
         JOIN partners_partner partner ON partner.id = link.partner_id
         JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
         WHERE link.partner_id = %(partner_id)s AND partner.in_use
-          AND (partner.accepts OR given.forwards IS NOT NULL)
+          AND (given.forwards IS NOT NULL OR partner.accepts AND NOT EXISTS (
+              SELECT FROM msh_submittedid
+              WHERE link_id = link.id AND message_id = %(message_id)s))
         FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING
         RETURNING id, link_id, submitted_at),

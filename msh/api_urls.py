@@ -50,6 +50,7 @@ urlpatterns = [
     path("v1/token", token.TokenView.as_view()),
     path("v1/messages", messages.MessagesView.as_view()),
     path("v1/messages/bulk", BulkView.as_view()),
+    path("v1/message-marks", messages.MessageMarksView.as_view()),
     path("v1/messages/<message_id:message_id>/history", messages.HistoryView.as_view()),
     path(
         "v1/messages/<message_id:message_id>/payloads/<int:number>", messages.PayloadView.as_view()

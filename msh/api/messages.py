@@ -6,7 +6,7 @@ from itertools import chain
 from typing import IO, Any
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Max, Min
 from django.http import Http404, HttpResponse
 from django.utils.http import parse_header_parameters
 from drf_spectacular.types import OpenApiTypes
@@ -35,7 +35,19 @@ from .documents import OUTBOUND, ExplainedDocument, OutboundDocument
 from .framework.access import partners_of, within
 from .framework.parsers import JsonParser, whole
 from .framework.problems import Refused, Unreadable
-from .framework.query import Form, PageQuery, moment, page, text, validated_query
+from .framework.query import (
+    MOST,
+    Form,
+    MarksDocument,
+    MarksQuery,
+    PageQuery,
+    marks,
+    moment,
+    page,
+    text,
+    up_to,
+    validated_query,
+)
 from .framework.view import ApiView, attachment, created
 from .inbound import no_payload
 from .submission import Agreements, Submission, Values, of_form, prepared, require_room
@@ -64,19 +76,31 @@ def _require_closing_boundary(body: bytes, media_type: str) -> None:
         raise Unreadable("", f"The form has no closing boundary --{boundary}--: send all of it.")
 
 
-class MessageQuery(PageQuery):
+class MessageFilters(Form):
+    up_to = up_to("The last id that is listed.")
     partner = text()
     tpa_id = text()
     state = serializers.ChoiceField(SHOWN_STATES, required=False)
     conversation_id = text()
     message_id = text()
+    service_interface = text()
+    action = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
     since = moment("Submitted at or after this time.")
     until = moment("Submitted at or before this time.")
+    ended_since = moment("Ended at or after this time.")
+    ended_until = moment("Ended at or before this time.")
+
+
+class MessageQuery(PageQuery, MessageFilters):
     order = serializers.ChoiceField(["id", "-id"], default="id")
     payloads = serializers.BooleanField(
         default=False, help_text="With the payloads of each message, without their content."
     )
+
+
+class MessageMarksQuery(MarksQuery, MessageFilters):
+    pass
 
 
 class WhichQuery(Form):
@@ -118,16 +142,29 @@ class HistoryPage(Form):
 
 Rows = OutboundMessageQuerySet
 _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
-    "partner": lambda rows, value: rows.filter(link__partner__name=value),
+    "up_to": lambda rows, value: rows.filter(pk__lte=value),
+    "partner": lambda rows, value: rows.of_partner_named(value),
     "tpa_id": lambda rows, value: rows.under_tpa(value),
     "state": lambda rows, value: rows.in_state(value),
     "conversation_id": lambda rows, value: rows.in_conversation(value),
     "message_id": lambda rows, value: rows.with_message_id(value),
+    "service_interface": lambda rows, value: rows.filter(service_interface=value),
+    "action": lambda rows, value: rows.filter(action=value),
     "sequence_number": lambda rows, value: rows.numbered(value),
     "since": lambda rows, value: rows.since(value),
     "until": lambda rows, value: rows.until(value),
+    "ended_since": lambda rows, value: rows.filter(completed_at__gte=value),
+    "ended_until": lambda rows, value: rows.filter(completed_at__lte=value),
 }
-"""The filters, which are those of the console."""
+"""The filters, most of which are those of the console."""
+
+
+def _asked_for(request: Request, query: Mapping[str, Any]) -> Rows:
+    found = within(request, OutboundMessage.objects.all(), "link__partner")
+    for name, narrowed in _FILTERS.items():
+        if name in query:
+            found = narrowed(found, query[name])
+    return found
 
 
 class MessagesView(ApiView):
@@ -147,11 +184,7 @@ class MessagesView(ApiView):
     def get(self, request: Request) -> Response:
         """Messages that were submitted, by id: a page goes on where the one before ended."""
         query = validated_query(request, MessageQuery)
-        found = within(request, OutboundMessage.objects.all(), "link__partner")
-        for name, narrowed in _FILTERS.items():
-            if name in query:
-                found = narrowed(found, query[name])
-        found_page = page(found, OUTBOUND, query)
+        found_page = page(_asked_for(request, query), OUTBOUND, query)
         if query["payloads"]:
             messages = found_page["results"]
             payloads = find_payloads("outbound", [message["id"] for message in messages])
@@ -194,6 +227,37 @@ class MessagesView(ApiView):
         if not is_new:
             return Response(document)
         return created(document, "messages", stored.message_id, partner=document["partner"])
+
+
+class MessageMarksView(ApiView):
+    scopes = {"GET": Scope.READ}
+    narrows = True
+
+    @extend_schema(
+        operation_id="mark_messages",
+        parameters=[MessageMarksQuery],
+        responses={200: MarksDocument, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Divide the list of submitted messages into stretches of `every` messages, to be read side
+        by side: each behind the id before, up to its own.
+        """
+        query = validated_query(request, MessageMarksQuery)
+        ids = OutboundMessage.objects.aggregate(
+            first=Min("pk", default=1), last=Max("pk", default=0)
+        )
+        start = max(query.get("after", 0), ids["first"] - 1)
+        last = min(query["up_to"], ids["last"])
+        border = min(last, start + MOST)
+        found = marks(_asked_for(request, query).filter(pk__gt=start, pk__lte=border), "pk", query)
+        return Response(
+            {
+                "marks": found.marks,
+                "count": found.count,
+                "last": found.marks[-1] if found.is_cut else max(query.get("after", 0), border),
+                "more": found.is_cut or border < last,
+            }
+        )
 
 
 class MessageView(ApiView):

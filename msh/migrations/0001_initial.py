@@ -762,6 +762,7 @@ class Migration(migrations.Migration):
                     models.Index(condition=models.Q(('state', 'failed')), fields=['link', 'id'], name='outbound_failed'),
                     models.Index(condition=models.Q(('state__in', ['cancelled', 'failed', 'rewound'])), fields=['id'], name='outbound_unusual'),
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['submitted_at'], name='outbound_submitted_at'),
+                    django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['completed_at'], name='outbound_completed_at'),
                     models.Index(condition=models.Q(('semantics', 'BestEffort')), fields=['id'], name='outbound_unreliable'),
                     models.Index(condition=models.Q(('semantics', 'OnceAndOnlyOnce'), ('state', 'queued')), fields=['link', 'id'], name='outbound_queue'),
                     models.Index(condition=models.Q(('state', 'rewound')), fields=['link', 'epoch', 'sequence_number'], name='outbound_rewound'),

@@ -202,6 +202,8 @@ class OutboundMessage(MessageColumns):
                 fields=["link", "id"], condition=Q(state="failed"), name="outbound_failed"
             ),
             BrinIndex(fields=["submitted_at"], autosummarize=True, name="outbound_submitted_at"),
+            # An archive of what ended in a day.
+            BrinIndex(fields=["completed_at"], autosummarize=True, name="outbound_completed_at"),
             models.Index(
                 fields=["id"], condition=Q(semantics="BestEffort"), name="outbound_unreliable"
             ),

@@ -29,6 +29,7 @@ NEEDS = [
     ("GET", "messages/m-1/payloads/1", "read_payload"),
     ("GET", "business-keys", "read_payload"),
     ("GET", "events", "read"),
+    ("GET", "message-marks", "read"),
     ("GET", "inbound", "read"),
     ("GET", "inbound/marks", "read"),
     ("GET", "inbound/positions", "read"),

@@ -1,5 +1,6 @@
 """`messages`: found by filters, page by page; told with history and payloads."""
 
+import itertools
 from base64 import b64encode
 from datetime import timedelta
 from hashlib import sha256
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from django.utils import timezone
 
+from msh.api import messages
 from msh.api.messages import MomentDocument
 from msh.flows.operations.prune import prune_all
 from msh.models import History, OutboundMessage
@@ -288,6 +290,62 @@ def test_payloads_are_told_after_they_were_removed(
         prune_all()
     assert_problem(shop.get("messages/many/payloads/2"), 410, "removed by retention")
     assert "payloads" not in shop.get("messages").json["results"][0]
+
+
+def test_stretches_of_messages(world: World, shop: Application) -> None:
+    for n in range(10):
+        shop.post("messages", order(world, f"m-{n}", action="New" if n % 2 else "Old"))
+    keys = list(OutboundMessage.objects.order_by("pk").values_list("pk", flat=True))
+    plan = shop.get("message-marks", every=4).json
+    ends = [keys[3], keys[7], keys[9]]
+    assert plan == {"marks": ends, "count": 10, "last": keys[9], "more": False}
+    read = [
+        ids(shop.get("messages", after=after, up_to=last, limit=1000))
+        for after, last in itertools.pairwise([0, *ends])
+    ]
+    assert [len(stretch) for stretch in read] == [4, 4, 2]
+    assert list(itertools.chain(*read)) == [f"m-{n}" for n in range(10)]
+    odd = shop.get("message-marks", every=2, action="New", most=3, after=keys[0]).json
+    assert odd == {"marks": [keys[3], keys[5]], "count": 3, "last": keys[5], "more": True}
+    rest = shop.get("message-marks", action="New", after=keys[5], up_to=keys[8]).json
+    assert rest == {"marks": [keys[7]], "count": 1, "last": keys[8], "more": False}
+    none = shop.get("message-marks", action="none", after=keys[9] + 7).json
+    assert none == {"marks": [], "count": 0, "last": keys[9] + 7, "more": False}
+    assert ids(shop.get("messages", after=keys[1], up_to=keys[4], action="New")) == ["m-3"]
+    assert ids(shop.get("messages", service_interface="Returns")) == []
+
+
+def test_marks_cover_so_many_ids_at_a_time(
+    world: World, shop: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MOST", 3)
+    for n in range(7):
+        world.submit(message_id=f"m-{n}")
+    keys = list(OutboundMessage.objects.order_by("pk").values_list("pk", flat=True))
+    found, after, more = [], 0, True
+    while more:
+        answer = shop.get("message-marks", after=after, message_id="m-6").json
+        found.append(answer["marks"])
+        after, more = answer["last"], answer["more"]
+    assert (found, after) == ([[], [], [keys[6]]], keys[6])
+
+
+def test_messages_by_the_time_of_their_end(world: World, shop: Application) -> None:
+    for n in range(4):
+        world.submit(message_id=f"m-{n}")
+    world.settle()
+    now = timezone.now()
+    for n in range(3):
+        of_day = OutboundMessage.objects.filter(message_id=f"m-{n}")
+        of_day.update(completed_at=now - n * timedelta(days=1))
+    OutboundMessage.objects.filter(message_id="m-3").update(completed_at=None)
+    yesterday = (now - timedelta(days=1)).isoformat()
+    assert ids(shop.get("messages", ended_since=yesterday)) == ["m-0", "m-1"]
+    assert ids(shop.get("messages", ended_until=yesterday)) == ["m-1", "m-2"]
+    between = {"ended_since": yesterday, "ended_until": yesterday}
+    assert ids(shop.get("messages", **between)) == ["m-1"]
+    assert shop.get("message-marks", **between).json["count"] == 1
+    assert_problem(shop.get("messages", ended_since="2026-11-27T10:00:00"), 400, "offset")
 
 
 def test_message_that_was_only_received(world: World, token: Tokens) -> None:

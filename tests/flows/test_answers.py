@@ -5,12 +5,11 @@ import re
 import pytest
 
 from msh.admin.framework.runbooks import RUNBOOKS
+from msh.api.problem_types import PAGE
 from msh.flows.operations.inspection.causes import ANSWERS, CAUSES, REFUSALS, Help, cause_of
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.reason import Reason, Refusal
-from tests.exchange.machine import ROOT
 
-API = ROOT / "docs/api.md"
 SAY_NOTHING = {Reason.MAIL, Reason.OTHER, Reason.NONE}
 
 
@@ -50,13 +49,13 @@ def test_every_cause_has_a_runbook() -> None:
 
 
 def test_every_refusal_has_a_text() -> None:
-    """Of a partner in the table, of an application in the documentation; some of both."""
-    documented = set(re.findall(r"^\| `(\w+)` \| \d", API.read_text("utf-8"), re.MULTILINE))
+    """Of a partner in the table, of an application on the page of errors; some of both."""
+    documented = set(re.findall(r"^## `(\w+)`", PAGE.read_text("utf-8"), re.MULTILINE))
     assert documented | REFUSALS.keys() == set(Refusal)
     assert documented - REFUSALS.keys() == {
         *(Refusal.PERMISSION, Refusal.NOT_FOUND, Refusal.INVALID, Refusal.CONFLICT),
         *(Refusal.MESSAGE_ID_REUSED, Refusal.CLOSED, Refusal.INTERNAL),
-        *(Refusal.REMOVED, Refusal.FEED_RESTORED, Refusal.BEHIND_REFUSED),
+        *(Refusal.REMOVED, Refusal.FEED_RESTORED, Refusal.BEHIND_REFUSED, Refusal.CHANGED),
     }
     for cause in REFUSALS.values():
         assert cause.advice.endswith(".")

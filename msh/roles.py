@@ -15,7 +15,7 @@ _TRAFFIC = (
     *("actrequest", "alertrecipient", "bulkjob", "consumer", "delivery", "history"),
     *("inboundconversation", "inboundlink", "inboundmessage", "incident", "keyrule"),
     *("maintenancewindow", "operatornotice", "outboundconversation", "outboundlink"),
-    *("outboundmessage", "signal", "statistics"),
+    *("outboundmessage", "signal", "statistics", "webhook"),
 )
 _CONFIGURATION = ("agreement", "credential", "ownidentity", "partner", "route")
 _SCHEDULE = ("crontabschedule", "intervalschedule", "periodictask")
@@ -68,7 +68,7 @@ ADMINISTRATOR = SUPERVISOR | {
     "msh.take_delivery",
     *(
         f"msh.{act}_{name}"
-        for name in ("alertrecipient", "consumer", "keyrule")
+        for name in ("alertrecipient", "consumer", "keyrule", "webhook")
         for act in ("add", "change", "delete")
     ),
     *(f"partners.{act}_{name}" for name in _CONFIGURATION for act in ("add", "change", "delete")),

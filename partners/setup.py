@@ -325,6 +325,27 @@ class Setup:
         self.changes.append(Change(thing, what, () if added else names))
         return True
 
+    def named_partners(self, path: str, read: Mapping[str, Any]) -> list[Partner] | None:
+        """The partners that the list `partners` names; None if the document does not say."""
+        if "partners" not in read:
+            return None
+        names = [name for name in read["partners"] if isinstance(name, str)]
+        found = {one.name: one for one in Partner.objects.filter(name__in=names)}
+        for number, name in enumerate(read["partners"]):
+            if not isinstance(name, str) or name not in found:
+                self.problem(f"{path}.partners[{number}]", f"there is no partner {name!r}.")
+        return list(found.values())
+
+    def keep_partners(self, row: Any, partners: list[Partner] | None) -> None:
+        """Set the `partners` of the row that was kept last, if the document says them."""
+        if partners is None or set(partners) == set(row.partners.all()):
+            return
+        row.partners.set(partners)
+        last = self.changes.pop()
+        if last.what != "added":
+            last = Change(last.thing, "updated", (*last.fields, "partners"))
+        self.changes.append(last)
+
     def _check(self, row: Model) -> None:
         """The database refuses what its constraints refuse when all rows are inserted."""
         if self.at_once and isinstance(row, _AT_ONCE) and row._state.adding:  # noqa: SLF001

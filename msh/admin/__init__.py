@@ -10,7 +10,16 @@ from .links import (
     outbound_link,
 )
 from .messages import history, inbound_message, outbound_message, signal
-from .setup import agreement, api_token, consumer, partner, schedules, setting_change, users
+from .setup import (
+    agreement,
+    api_token,
+    consumer,
+    partner,
+    schedules,
+    setting_change,
+    users,
+    webhook,
+)
 
 __all__ = [
     "agreement",
@@ -32,4 +41,5 @@ __all__ = [
     "setting_change",
     "signal",
     "users",
+    "webhook",
 ]

@@ -160,8 +160,7 @@ class AlertRecipient(Signed):
         help_text="Calls about critical incidents are also sent in quiet hours.",
     )
 
-    class Meta(Signed.Meta):
-        abstract = False
+    class Meta:
         app_label = "msh"
         ordering = ["step", "name"]
         verbose_name = "alert recipient"

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from msh.flows.delivery import feed
-from msh.flows.sending.notification_loop import document_of
+from msh.flows.sending.webhooks import document_of
 from msh.models import Scope
 from msh.protocol.kinds import PartyEventKind
 from msh.store.delivery.feed import EVENTS

@@ -330,6 +330,26 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Webhook',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('signing_secrets', models.TextField(blank=True, default='', editable=False)),
+                ('name', models.SlugField(max_length=63, unique=True)),
+                ('enabled', models.BooleanField(default=True, help_text='Off: nothing is sent. Switched on, it goes on where it stopped.')),
+                ('url', models.CharField(help_text='Events are posted there.', max_length=1000, validators=[msh.models.consumer.check_url], verbose_name='address')),
+                ('kinds', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('acknowledged', 'acknowledged'), ('suspended', 'suspended'), ('cancelled', 'cancelled'), ('delayed', 'delayed'), ('failed', 'failed'), ('warning', 'warning'), ('error', 'error')], max_length=16), blank=True, default=list, help_text='Only events of these kinds. None selected: all.', size=None)),
+                ('position', models.BigIntegerField(db_default=0, default=0, editable=False)),
+                ('due', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('tries', models.IntegerField(db_default=0, default=0, editable=False)),
+                ('error', models.TextField(blank=True, db_default='', default='', editable=False)),
+                ('failing', models.ForeignKey(db_index=False, editable=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='partners.partner')),
+                ('partners', models.ManyToManyField(blank=True, help_text='Only events of messages to these partners. None selected: all.', related_name='+', to='partners.partner')),
+            ],
+            options={
+                'ordering': ['name'],
+            },
+        ),
+        migrations.CreateModel(
             name='ApiToken',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -534,7 +554,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('direction', models.CharField(choices=[('out', 'Out'), ('in', 'In')], max_length=3)),
-                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('partner_refuses', 'PARTNER_REFUSES'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED'), ('conversation_stopped', 'CONVERSATION_STOPPED'), ('answer_refused', 'ANSWER_REFUSED'), ('went_ahead_alone', 'WENT_AHEAD_ALONE')], max_length=32)),
+                ('kind', models.CharField(choices=[('retries_spent', 'RETRIES_SPENT'), ('refused_by_peer', 'REFUSED_BY_PEER'), ('transient_limit', 'TRANSIENT_LIMIT'), ('resynchronise', 'RESYNCHRONISE'), ('error_received', 'ERROR_RECEIVED'), ('sequence_gap', 'SEQUENCE_GAP'), ('sequence_stale', 'SEQUENCE_STALE'), ('sequence_conflict', 'SEQUENCE_CONFLICT'), ('message_id_reused', 'MESSAGE_ID_REUSED'), ('reset_held', 'RESET_HELD'), ('delivery_failed', 'DELIVERY_FAILED'), ('store_short', 'STORE_SHORT'), ('backlog', 'BACKLOG'), ('stuck', 'STUCK'), ('delivery_rejected', 'DELIVERY_REJECTED'), ('delivery_in_doubt', 'DELIVERY_IN_DOUBT'), ('no_consumer', 'NO_CONSUMER'), ('route_failed', 'ROUTE_FAILED'), ('processing_failed', 'PROCESSING_FAILED'), ('retention_too_short', 'RETENTION_TOO_SHORT'), ('clock_doubtful', 'CLOCK_DOUBTFUL'), ('partner_unreachable', 'PARTNER_UNREACHABLE'), ('partner_refuses', 'PARTNER_REFUSES'), ('message_expired', 'MESSAGE_EXPIRED'), ('predecessor_missing', 'PREDECESSOR_MISSING'), ('order_restarted', 'ORDER_RESTARTED'), ('conversation_stopped', 'CONVERSATION_STOPPED'), ('answer_refused', 'ANSWER_REFUSED'), ('webhook_failed', 'WEBHOOK_FAILED'), ('went_ahead_alone', 'WENT_AHEAD_ALONE')], max_length=32)),
                 ('message_id', models.CharField(blank=True, max_length=255, verbose_name='MessageId')),
                 ('detail', models.TextField(blank=True)),
                 ('reason', models.CharField(blank=True, db_default='', default='', max_length=20)),

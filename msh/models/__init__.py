@@ -37,6 +37,7 @@ from .saved_filter import SavedFilter
 from .setting_change import SettingChange
 from .signal import Signal, SignalKind
 from .submitted_id import SubmittedId
+from .webhook import Webhook
 
 __all__ = [
     "EVER",
@@ -83,6 +84,7 @@ __all__ = [
     "Signal",
     "SignalKind",
     "SubmittedId",
+    "Webhook",
     "is_machine",
     "link_of",
     "missing_permissions",

@@ -130,8 +130,7 @@ class Consumer(Signed):
     fetched_at = models.DateTimeField("last fetched", null=True, blank=True, editable=False)
     """Pull: when its application last asked for messages, to a minute."""
 
-    class Meta(Signed.Meta):
-        abstract = False
+    class Meta:
         ordering = ["name"]
         indexes = [
             # Whether there is one: of each message that is accepted.

@@ -30,6 +30,7 @@ _WARNING = (
     IncidentKind.BACKLOG,
     IncidentKind.DELIVERY_REJECTED,
     IncidentKind.CLOCK_DOUBTFUL,
+    IncidentKind.WEBHOOK_FAILED,
     IncidentKind.MESSAGE_EXPIRED,
     IncidentKind.PREDECESSOR_MISSING,
     IncidentKind.WENT_AHEAD_ALONE,

@@ -213,6 +213,11 @@ def note_retention_too_short(reasons: Mapping[int, str]) -> None:
     _note_condition(kind, Direction.IN, reasons, read_clock(), resolution)
 
 
+def note_webhook_failed(reasons: Mapping[int, str]) -> None:
+    kind, resolution = IncidentKind.WEBHOOK_FAILED, "the webhook takes events again"
+    _note_condition(kind, Direction.IN, reasons, read_clock(), resolution)
+
+
 def note_clock_doubtful(why: str) -> None:
     """Open an incident once because old rows are not removed; with "" it is resolved. An incident
     belongs to a partner: this one, which concerns all of them, to the first."""

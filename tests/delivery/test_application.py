@@ -9,7 +9,7 @@ from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from msh import Payload, reply, send
-from msh.flows.sending import notification_loop
+from msh.flows.sending import notification_loop, webhooks
 from msh.flows.sending.notification_loop import NotificationLoop
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import MessageIdReused
@@ -236,7 +236,7 @@ def test_event_that_cannot_be_sent_does_not_block_others(
     world = make_world()
     broken, other = world.submit(), world.submit()
     world.settle()
-    document_of = notification_loop.document_of
+    document_of = webhooks.document_of
 
     def raising(event: PartyEvent) -> dict[str, Any]:
         if event.message == broken:

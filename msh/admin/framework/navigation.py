@@ -141,7 +141,10 @@ GROUPS = (
                 "Consumers",
                 "apps",
                 "msh.Consumer",
-                beside=(Item("Business keys", "", "msh.KeyRule"),),
+                beside=(
+                    Item("Webhooks", "", "msh.Webhook"),
+                    Item("Business keys", "", "msh.KeyRule"),
+                ),
             ),
             Item("Alert recipients", "campaign", "msh.AlertRecipient"),
         ),

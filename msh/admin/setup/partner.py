@@ -24,7 +24,7 @@ from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.extension import ExtensionPoint
 from msh.flows.operations.inspection.shared_address import shared_address
-from msh.models import ApiToken, InboundLink, Incident, MaintenanceWindow, OutboundLink
+from msh.models import ApiToken, InboundLink, Incident, MaintenanceWindow, OutboundLink, Webhook
 from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
@@ -319,9 +319,13 @@ class PartnerAdmin(AuditedAdmin):
         deleted, counts, needed, protected = super().get_deleted_objects(objs, request)
         links = {str(model._meta.verbose_name) for model in _ITS_OWN}  # noqa: SLF001
         keys = [one.pk for one in objs]
-        # A token that has lost its last partner would be bound to none, and meet all of them.
-        bound = ApiToken.objects.filter(partners__in=keys).distinct()
-        kept = [f"API token {token}" for token in bound]
+        # What has lost its last partner would be bound to none, and meet all of them.
+        bound = {"API token": ApiToken.objects, "Webhook": Webhook.objects}
+        kept = [
+            f"{what} {row}"
+            for what, rows in bound.items()
+            for row in rows.filter(partners__in=keys).distinct()
+        ]
         kept += [row for rows in kept_with for row in rows(keys)]
         return deleted, counts, needed - links, [*protected, *kept]
 

@@ -8,9 +8,8 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
 from msh.alerts.models import AlertRecipient, shown_host
-from partners.models import Partner
 from partners.secrecy import SecretUnreadableError
-from partners.setup import Change, Setup
+from partners.setup import Setup
 
 FIELDS: Mapping[str, type] = {
     **dict.fromkeys(("name", "channel", "addresses", "at_least"), str),
@@ -45,9 +44,9 @@ def take_recipient(setup: Setup, path: str, document: object) -> None:
     values = {SEVERITY.get(key, key): read[key] for key in read if SEVERITY.get(key, key) in FIELDS}
     values |= _clock(setup, path, read) | _role(setup, path, read)
     values |= _secrets(setup, path, recipient, read)
-    partners = _partners(setup, path, read)
+    partners = setup.named_partners(path, read)
     if name and setup.keep(path, f"recipient {name}", recipient, values, _KEYS):
-        _keep_partners(setup, recipient, partners)
+        setup.keep_partners(recipient, partners)
 
 
 def _clock(setup: Setup, path: str, read: Mapping[str, Any]) -> dict[str, object]:
@@ -103,28 +102,3 @@ def _other(recipient: AlertRecipient, wanted: AlertRecipient, what: str) -> bool
         return bool(getattr(recipient, what)() != getattr(wanted, what)())
     except SecretUnreadableError:
         return True
-
-
-def _partners(setup: Setup, path: str, read: Mapping[str, Any]) -> list[Partner] | None:
-    """Return the partners that the document names; None if it does not say."""
-    if "partners" not in read:
-        return None
-    found = {one.name: one for one in Partner.objects.filter(name__in=_names(read["partners"]))}
-    for number, name in enumerate(read["partners"]):
-        if not isinstance(name, str) or name not in found:
-            setup.problem(f"{path}.partners[{number}]", f"there is no partner {name!r}.")
-    return list(found.values())
-
-
-def _names(listed: list[object]) -> list[str]:
-    return [name for name in listed if isinstance(name, str)]
-
-
-def _keep_partners(setup: Setup, recipient: AlertRecipient, partners: list[Partner] | None) -> None:
-    if partners is None or set(partners) == set(recipient.partners.all()):
-        return
-    recipient.partners.set(partners)
-    last = setup.changes.pop()
-    if last.what != "added":
-        last = Change(last.thing, "updated", (*last.fields, "partners"))
-    setup.changes.append(last)

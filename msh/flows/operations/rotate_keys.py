@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Manager
 
 from msh.extension import ExtensionPoint
-from msh.models import Consumer
+from msh.models import Consumer, Webhook
 from partners import secrecy
 from partners.models import Partner
 
@@ -50,6 +50,7 @@ def _kept() -> Iterator[Kept]:
     yield from kept_in("partner", Partner.objects, "outgoing_secret")
     for column in ("secret", "signing_secrets"):
         yield from kept_in("consumer", Consumer.objects, column)
+    yield from kept_in("webhook", Webhook.objects, "signing_secrets")
     for secrets in kept_secrets:
         yield from secrets()
 

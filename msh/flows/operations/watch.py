@@ -10,6 +10,7 @@ from typing import TypeVar
 from django.conf import settings
 from django.db import transaction
 
+from msh.flows.sending.webhooks import call_for_failing
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Direction
 from msh.protocol.errors import IllegalTransition
@@ -52,6 +53,7 @@ def watch() -> None:
     follow_maintenance()
     find_stuck()
     call_for_holes()
+    _apart(call_for_failing)
     _apart(resolve_passed, QUIET)
     _apart(make_far_work_due)
 

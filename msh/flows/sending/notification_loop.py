@@ -1,7 +1,8 @@
 """Events to the From-Party's application: what became of its messages (D9).
 
 MSH_FROM_PARTY_HANDLER is a dotted path, called with the event in the transaction that marks it
-notified; or an address, to which the event is POSTed as JSON. Each event is sent at least once,
+notified; or an address, to which the event is POSTed as JSON. Webhooks are served besides
+(`webhooks.py`). Each event is sent at least once,
 with its event id, and after the earlier ones of the same message. Without a handler they wait, as
 long as their message is kept.
 """
@@ -18,6 +19,8 @@ from django.db import transaction
 from msh.faults import CrashPoint, reach
 from msh.flows import application
 from msh.flows.application_loop import ApplicationLoop
+from msh.flows.sending import webhooks
+from msh.flows.sending.webhooks import PostedToWebhook, document_of
 from msh.flows.wake_up import WakeUp
 from msh.models import PartyEvent, callables
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
@@ -55,6 +58,11 @@ class NotificationLoop(ApplicationLoop):
     threads = 1
 
     def poll(self) -> bool:
+        jobs = list(webhooks.claim())
+        self.carrier.submit(jobs)
+        return self._poll_handler() or bool(jobs)
+
+    def _poll_handler(self) -> bool:
         handler = settings.MSH_FROM_PARTY_HANDLER
         if not handler or self.calls:
             return False
@@ -67,15 +75,18 @@ class NotificationLoop(ApplicationLoop):
             self.call("events", notify, keys, handler)
         return bool(keys)
 
-    def record(self, key: PostedEvent, result: AttemptResult) -> None:
+    def record(self, key: PostedEvent | PostedToWebhook, result: AttemptResult) -> None:
         with transaction.atomic():
-            _record(key, result)
+            if isinstance(key, PostedToWebhook):
+                webhooks.record(key, result)
+            else:
+                _record(key, result)
             reach(CrashPoint.NOTIFY_BEFORE_COMMIT)
         reach(CrashPoint.NOTIFY_AFTER_COMMIT)
 
-    def give_up(self, key: PostedEvent, error: str) -> None:
+    def give_up(self, key: PostedEvent | PostedToWebhook, error: str) -> None:
         """Its lease passes, and it is sent again."""
-        logger.error("event %d: the result of its POST cannot be recorded: %s", key.key, error)
+        logger.error("%s: the result of this POST cannot be recorded: %s", key, error)
 
 
 def is_address(handler: str) -> bool:
@@ -168,24 +179,6 @@ def _job(event: PartyEvent, address: str) -> Job:
             *signature.signed(settings.MSH_FROM_PARTY_SIGNING, str(event.event_id), body),
         ),
     )
-
-
-def document_of(event: PartyEvent) -> dict[str, object]:
-    message = event.message
-    return {
-        "event_id": str(event.event_id),
-        "kind": event.kind,
-        "at": event.at.isoformat(),
-        "code": event.code,
-        "detail": event.detail,
-        "message_id": message.message_id,
-        "conversation_id": message.conversation_id,
-        "ref_to_message_id": message.ref_to_message_id,
-        "service_interface": message.service_interface,
-        "action": message.action,
-        "partner": message.link.partner.name,
-        "tpa_id": message.agreement.tpa_id,
-    }
 
 
 def _record(posted: PostedEvent, result: AttemptResult) -> None:

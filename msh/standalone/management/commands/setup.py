@@ -1,4 +1,4 @@
-"""`manage.py setup FILE.json`: partners, agreements and alert recipients from a document."""
+"""`manage.py setup FILE.json`: partners, agreements, webhooks and alert recipients."""
 
 import getpass
 import json
@@ -12,17 +12,22 @@ from django.core.management.base import CommandError
 from msh.alerts.flows.recipients import take_recipient
 from msh.alerts.models import AlertRecipient
 from msh.flows.operations import configure
+from msh.flows.operations.configure_webhooks import take_webhook
 from msh.management.cli import MshCommand
+from msh.models import Webhook
 from msh.store.history import Actor
 from partners.setup import SetupRefused
 
-SECTIONS = {"recipients": configure.Section(take_recipient, AlertRecipient)}
+SECTIONS = {
+    "webhooks": configure.Section(take_webhook, Webhook),
+    "recipients": configure.Section(take_recipient, AlertRecipient),
+}
 
 
 class Command(MshCommand):
     help = (
-        "Add and update partners, agreements and alert recipients from a JSON document. Never"
-        " removes any."
+        "Add and update partners, agreements, webhooks and alert recipients from a JSON document."
+        " Never removes any."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,7 +37,9 @@ class Command(MshCommand):
     def handle(self, *args: object, file: Path, **options: object) -> None:
         try:
             actor = Actor(getpass.getuser(), f"manage.py setup {file.name}")
-            sections = SECTIONS if apps.is_installed("msh.alerts") else {}
+            sections = dict(SECTIONS)
+            if not apps.is_installed("msh.alerts"):
+                del sections["recipients"]
             report = configure.apply(_document(file), actor, sections=sections)
         except SetupRefused as refused:
             raise CommandError(f"{file} was not applied:\n{refused}") from None

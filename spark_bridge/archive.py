@@ -6,38 +6,34 @@
 Messages of before that day (UTC, by the clock of the MSH; it has to have lasted ten minutes) which
 are final, and which no earlier run has: sent ones by their end, received ones by their receipt. One
 that was not final yet comes with a later run. What was written is read back before it counts: the
-number and a hash of the headers against the MSH, asked a second time; payloads against a hash that
-was taken of what the MSH gave, before it was written, and against the size that the MSH says.
+number of messages and a hash of their headers against the MSH, asked a second time; the bytes of
+each payload against the SHA-256 that the MSH has kept of it since it came. Payloads that retention
+had removed before are counted: exit status 1. spark_bridge.read_runs(spark, "/data/archive") reads
+the archive.
 """
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
-from urllib.parse import quote
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
-from msh_client import Server
-from spark_bridge.client import ApiRefused, Client
+from spark_bridge.client import Client
 from spark_bridge.failures import JobFailed
+from spark_bridge.feed import ask
 from spark_bridge.job import Summary, add_server, parser_of, run, server_options
 from spark_bridge.options import read_options
 from spark_bridge.output import Output
-from spark_bridge.rows import INBOUND
 
 ENDED = ("acknowledged", "sent", "failed", "cancelled")
 FINAL = ("delivered", "rejected", "forwarded")
 """Of received messages: nothing happens to them any more. Retention removes no others."""
-FETCHING_TASKS = 8  # at once: each asks the MSH for one payload after the other
 COMMITTED_WITHIN = timedelta(minutes=10)
 """The database notes the end of a message some moments before others see it, and its clock is
 another one than the web process's."""
 _KEY = ("direction", "date", "partner", "tpa_id", "message_id", "sequence_number", "epoch", "size")
-_NOT_FOUND = 404
 
 
 def main(words: list[str] | None = None) -> int:
@@ -50,40 +46,40 @@ class Reached(NamedTuple):
     day: str = "1970-01-01"
     """Sent messages that ended before it are in the archive."""
     position: int = 0
-    """Received messages up to it are; of those behind it, the ones that the archive has."""
+    """Received messages up to it are; of those behind it, the ones that were final."""
+    last: int = 0
+    """The last one that there was."""
+    left: int = 0
+    """How many of them were not archived."""
 
 
 def archive(spark: SparkSession, arguments: Namespace) -> Summary:
     output, until = Output(spark, arguments.output), arguments.until
     earlier = Reached(**output.found)
     options = server_options(arguments)
-    last, since = _last_day(options), date.fromisoformat(earlier.day)
-    if not since < until <= last:
+    last_day, since = _last_day(options), date.fromisoformat(earlier.day)
+    if not since < until <= last_day:
         raise JobFailed(
-            f"--until {until}: a day after {since}, where the archive ends, to {last}, which"
+            f"--until {until}: a day after {since}, where the archive ends, to {last_day}, which"
             " is today once it has lasted some minutes."
         )
     output.begin()
-    sent = _sent(spark, options, since, until)
-    behind = _received(spark, options, earlier.position)
-    archived = output.rows("direction string, position long")
-    if archived is not None:
-        archived = archived.where("direction = 'inbound'").select("position")
-        behind = behind.join(archived, "position", "left_anti")
+    behind = _behind(spark, options, output, earlier)
     # Messages become final at any time: from here on it is decided which of them are meant.
     is_meant = f.col("state").isin(*FINAL) & (f.col("date") < until)
     behind = behind.withColumn("meant", is_meant).localCheckpoint()
+    _require_all(behind, options, earlier)
     meant = behind.where("meant")
     received = _content(spark, options, meant)
-    server = read_options(options, stream=False).server
-    messages = _with_payloads(sent, server).unionByName(received, allowMissingColumns=True)
-    messages = messages.withColumn("payloads_sha256", _payloads_sha256())
+    sent = _sent(spark, options, since, until, payloads=True)
+    messages = sent.unionByName(received, allowMissingColumns=True)
     messages.write.partitionBy("direction", "date").parquet(output.folder)
     kept = spark.read.schema(messages.schema).parquet(output.folder)
-    counts = _compare(kept, sent.select(*_KEY).union(meant.select(*_KEY)))
-    now = Reached(str(until), _last_of_all(behind, earlier.position))
+    headers = _sent(spark, options, since, until, payloads=False)
+    counts = _compare(kept, _hashed(headers).union(_hashed(meant)))
+    now = _reached(behind, earlier, until)
     output.finish(counts["sent"] + counts["received"], now._asdict())
-    return Summary(good=True, counts=counts)
+    return Summary(good=counts["payloads_removed_before"] == 0, counts=counts)
 
 
 def _last_day(options: dict[str, str]) -> date:
@@ -96,36 +92,72 @@ def _last_day(options: dict[str, str]) -> date:
         return (client.server_time() - COMMITTED_WITHIN).date()
 
 
-def _sent(spark: SparkSession, options: dict[str, str], since: date, until: date) -> DataFrame:
-    statuses = spark.read.format("ebxml").options(**options, feed="outbound").load()
+def _sent(
+    spark: SparkSession, options: dict[str, str], since: date, until: date, *, payloads: bool
+) -> DataFrame:
+    between = {"endedSince": _midnight(since), "endedUntil": _midnight(until)}
+    asked = options | between | {"feed": "outbound", "payloads": str(payloads).lower()}
+    statuses = spark.read.format("ebxml").options(**asked).load()
     ended = statuses.where(f.col("state").isin(*ENDED) & f.col("ended_at").isNotNull())
     dated = ended.select(f.lit("outbound").alias("direction"), _day("ended_at"), "*")
     return dated.where((f.col("date") >= since) & (f.col("date") < until))
 
 
-def _received(
-    spark: SparkSession, options: dict[str, str], position: int, *, payloads: bool = False
+def _behind(
+    spark: SparkSession, options: dict[str, str], output: Output, earlier: Reached
 ) -> DataFrame:
-    asked = options | {"payloads": str(payloads).lower(), "startingPosition": str(position)}
-    asked["failOnDataLoss"] = "false"  # behind the first that was left, archived ones may be gone
-    feed = spark.read.format("ebxml").options(**asked).load()
+    """Headers of what was received and is not in the archive. Retention may have removed some that
+    are: `_require_all` looks for others."""
+    after = {"startingPosition": str(earlier.position), "failOnDataLoss": "false"}
+    feed = _received(spark, options | after | {"payloads": "false"})
+    archived = output.rows("direction string, position long")
+    if archived is None:
+        return feed
+    archived = archived.where(f"direction = 'inbound' AND position > {earlier.position}")
+    return feed.join(archived.select("position"), "position", "left_anti")
+
+
+def _received(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    feed = spark.read.format("ebxml").options(**options).load()
     return feed.select(f.lit("inbound").alias("direction"), _day("received_at"), "*")
 
 
+def _require_all(behind: DataFrame, options: dict[str, str], earlier: Reached) -> None:
+    """Raises JobFailed if retention has removed messages that no run has archived, DataLost if it
+    was of those that came since, or if the feed is another one."""
+    if earlier.last == 0:
+        return
+    with Client(read_options(options, stream=False).server) as client:
+        ask(client, "inbound/marks", after=earlier.last, seen=earlier.last, most=1)
+    left = behind.where(f.col("position") <= earlier.last).count()
+    if left < earlier.left:
+        raise JobFailed(
+            f"Of {earlier.left} received messages that the last run left, since they were not"
+            f" final, {earlier.left - left} are gone: retention has removed them. Begin a new"
+            " folder, and archive more often than that."
+        )
+
+
 def _content(spark: SparkSession, options: dict[str, str], meant: DataFrame) -> DataFrame:
-    (first,) = meant.agg(f.min("position")).first() or (None,)
+    first, last = meant.agg(f.min("position"), f.max("position")).first() or (None, None)
     if first is None:
         return meant.drop("meant")
-    feed = _received(spark, options, first - 1, payloads=True)
+    between = {"startingPosition": str(first - 1), "endingPosition": str(last)}
+    feed = _received(spark, options | between | {"failOnDataLoss": "false"})
     return feed.join(meant.select("position"), "position", "left_semi")
 
 
-def _last_of_all(behind: DataFrame, position: int) -> int:
-    """The position up to which every received message is in the archive."""
-    left, last = behind.agg(
-        f.min(f.when(~f.col("meant"), f.col("position"))), f.max("position")
-    ).first() or (None, None)
-    return left - 1 if left is not None else max(last or 0, position)
+def _reached(behind: DataFrame, earlier: Reached, until: date) -> Reached:
+    left = ~f.col("meant")
+    columns = (f.min(f.when(left, f.col("position"))), f.max("position"), f.count_if(left))
+    first_left, last, count = behind.agg(*columns).first() or (None, None, 0)
+    last = max(last or 0, earlier.last)
+    position = last if first_left is None else first_left - 1
+    return Reached(str(until), position, last, count)
+
+
+def _midnight(day: date) -> str:
+    return datetime.combine(day, time(), UTC).isoformat()
 
 
 def _day(column: str) -> Column:
@@ -133,73 +165,41 @@ def _day(column: str) -> Column:
     return f.to_date(f.timestamp_seconds(f.unix_timestamp(column))).alias("date")
 
 
-def _with_payloads(sent: DataFrame, server: Server) -> DataFrame:
-    """The feed of what was sent has none, so each is asked for by itself."""
-
-    def fetch(rows: Iterable[Row]) -> Iterator[tuple[object, ...]]:
-        with Client(server) as client:
-            for row in rows:
-                yield (*row, list(_payloads(client, row["message_id"], row["partner"])))
-
-    schema = StructType([*sent.schema.fields, INBOUND["payloads"]])
-    fetched = sent.repartition(FETCHING_TASKS).rdd.mapPartitions(fetch)
-    return sent.sparkSession.createDataFrame(fetched, schema)
-
-
-def _payloads(client: Client, message_id: str, partner: str) -> Iterator[dict[str, object]]:
-    """Until there is no further one."""
-    number = 1
-    while True:
-        try:
-            path = f"messages/{quote(message_id, safe='')}/payloads/{number}"
-            content = client.get_bytes(path, partner=partner)
-        except ApiRefused as refused:
-            if refused.status == _NOT_FOUND:
-                return
-            raise
-        yield {"number": number, "size": len(content), "content": content}
-        number += 1
+def _hashed(headers: DataFrame) -> DataFrame:
+    """What a message has to be again: its header, and the digests of its payloads."""
+    return headers.select(*_KEY, f.transform("payloads", lambda one: one["sha256"]).alias("sha256"))
 
 
 def _compare(kept: DataFrame, headers: DataFrame) -> dict[str, int]:
     """What the Parquet files hold with what the MSH said. Raises JobFailed."""
-    there, said = _digest(kept), _digest(headers)
+    there, said = _digest(_hashed(kept)), _digest(headers)
     for direction in sorted(there.keys() | said.keys()):
         if there.get(direction) != said.get(direction):
             raise JobFailed(
                 f"The archive of {direction} messages is not what the MSH has: (count, hash) is"
                 f" {there.get(direction)}, not {said.get(direction)}. Run it again."
             )
-    changed = kept.where(f.col("payloads_sha256") != _payloads_sha256()).count()
-    if changed:
+    if broken := kept.where(~f.forall("payloads", _is_whole)).count():
         raise JobFailed(
-            f"Of {changed} messages the payloads were changed on the way. Run it again."
+            f"Of {broken} messages the payloads are not those that the MSH has digests of. Run it"
+            " again."
         )
-    gone = (f.size("payloads") == 0) & (f.col("size") > 0)
-    short = ~gone & (_payload_bytes() != f.col("size"))
-    if broken := kept.where(short).count():
-        raise JobFailed(f"Of {broken} messages the payloads have not the size that the MSH says.")
+    gone = kept.where(f.exists("payloads", lambda one: one["removed"])).count()
     return {
         "sent": there.get("outbound", (0, 0))[0],
         "received": there.get("inbound", (0, 0))[0],
-        "payloads_removed_before": kept.where(gone).count(),
+        "payloads_removed_before": gone,
     }
 
 
-def _payloads_sha256() -> Column:
-    """Of the SHA-256 of each, in hexadecimal digits, with commas between."""
-    digests = f.transform("payloads", lambda one: f.sha2(one["content"], 256))
-    return f.sha2(f.concat_ws(",", digests), 256)
-
-
-def _payload_bytes() -> Column:
-    nothing = f.lit(0).cast("long")
-    return f.aggregate("payloads", nothing, lambda size, one: size + f.length(one["content"]))
+def _is_whole(payload: Column) -> Column:
+    digest = f.sha2(payload["content"], 256)  # null without content, which then has to be removed
+    return payload["removed"] | digest.eqNullSafe(payload["sha256"])
 
 
 def _digest(messages: DataFrame) -> dict[str, tuple[int, int]]:
     """Count and hash by direction; the hash of a set of rows, in any order."""
-    hashed = f.xxhash64(*_KEY).cast("decimal(38,0)")
+    hashed = f.xxhash64(*messages.columns).cast("decimal(38,0)")
     rows = messages.groupBy("direction").agg(f.count("*"), f.sum(hashed)).collect()
     return {row[0]: (row[1], int(row[2])) for row in rows}
 

@@ -1,7 +1,7 @@
 """The inbound feed as planners and tasks ask for it: its end, stretches of it, their pages."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -91,7 +91,8 @@ class Feed:
         given `after` as a position. Raises DataLost."""
         strict = self._options.fail_on_data_loss
         positions: list[int] = []
-        removed: int | None = None if strict and after != EARLIEST else END
+        known = END
+        removed = None if strict and after != EARLIEST else END
         seen = after if strict and given and after != EARLIEST else None
         at, up_to = max(after, self._selection.after), self._up_to(until)
         more = True
@@ -103,9 +104,9 @@ class Feed:
             if not strict and at == after and EARLIEST < after < answer["removed"]:
                 _log_loss(after, answer["removed"])
             positions += answer["marks"]
-            removed = answer["removed"] if strict else END
+            removed = known = answer["removed"] if strict else END
             at, more = answer["last"], answer["more"] and most is None
-        return Marks(tuple(positions), at, removed)
+        return Marks(tuple(positions), at, known)
 
     def stretches(
         self, after: int, until: int, *, given: bool, at_most: int | None = None
@@ -128,7 +129,7 @@ class Feed:
 
 def pages(
     options: ReadOptions, selection: Selection, stretch: Stretch, *, payloads: bool
-) -> Iterator[list[dict[str, Any]]]:
+) -> Generator[list[dict[str, Any]]]:
     """The messages of a stretch. Raises DataLost if retention has removed some since the planning,
     unless it may."""
     after, more = stretch.after, stretch.after < stretch.until

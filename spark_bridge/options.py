@@ -35,12 +35,15 @@ _FILTERS = {
 }
 """Option → query parameter. The others change with time, so that a stream has none of them."""
 _BATCH_FILTERS = {**_FILTERS, "state": "state"}
-_TIMES = {"since": "since", "until": "until"}
+_TIMES = {
+    "since": "since",
+    "until": "until",
+    "endedSince": "ended_since",
+    "endedUntil": "ended_until",
+}
 _STARTING = ("startingPosition", "startingTimestamp", "failOnDataLoss")
-_OF_INBOUND = (
-    *_STARTING,
-    *("endingPosition", "payloads", "serviceInterface", "action", "numPartitions"),
-)
+_OF_INBOUND = (*_STARTING, "endingPosition")
+_OF_OUTBOUND = ("endedSince", "endedUntil")
 READ = (*_READING, "numPartitions", *_BATCH_FILTERS, *_TIMES, *_OF_INBOUND)
 STREAM_READ = (*_READING, "maxMessagesPerTrigger", *_FILTERS, *_STARTING)
 EARLIEST, LATEST = 0, "latest"
@@ -189,7 +192,7 @@ def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
     """Raises OptionRefused."""
     options = Options(given, STREAM_READ if stream else READ)
     feed = options.one_of("feed", ("inbound",) if stream else ("inbound", "outbound"))
-    for name in () if feed == "inbound" else _OF_INBOUND:
+    for name in _OF_OUTBOUND if feed == "inbound" else _OF_INBOUND:
         if name in options:
             raise OptionRefused(f"Option {name} is not for the feed {feed}: leave it out.")
     return ReadOptions(

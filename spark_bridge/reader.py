@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spark_bridge.client import ApiRefused, Client
 from spark_bridge.compat import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from spark_bridge.feed import FEWEST_MARKS, Feed, Stretch, pages
+from spark_bridge.feed import FEWEST_MARKS, MARK_EVERY, Feed, Stretch, pages
 from spark_bridge.options import ReadOptions
 from spark_bridge.rows import PAYLOADS, Batches
 from spark_bridge.selection import END, Selection
@@ -37,7 +38,7 @@ class FeedReader(DataSourceReader):
         self._options = options
         self._batches = Batches(schema)
         self._selection = Selection("position", INBOUND_STATES, options.filters)
-        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign, assignment]
+        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[Stretch]:
         options = self._options
@@ -137,16 +138,28 @@ class IdRange(InputPartition):
 
 
 class StatusReader(DataSourceReader):
-    """What became of the messages that were sent, by the filters of the options."""
+    """What became of the messages that were sent, by the filters of the options; in `numPartitions`
+    ranges of ids, up to the last one that there is when the job starts."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._batches = Batches(schema)
         self._selection = Selection("id", OUTBOUND_STATES, options.filters)
-        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign, assignment]
+        self.pushFilters = self._selection.push_filters  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[IdRange]:
-        return [IdRange(self._selection.after, self._selection.up_to)]
+        chosen = self._selection
+        marks: list[int] = []
+        after, more = chosen.after, chosen.after < chosen.up_to
+        with Client(self._options.server) as client:
+            while more:
+                asked = {"after": after, "up_to": chosen.up_to, "every": MARK_EVERY}
+                answer = client.get("message-marks", **asked, **chosen.query)
+                marks += answer["marks"]
+                after, more = answer["last"], answer["more"]
+        step = -(-len(marks) // self._options.partitions) or 1
+        ends = [*marks[step - 1 : -1 : step], marks[-1] if marks else chosen.after]
+        return [IdRange(*each) for each in pairwise([chosen.after, *ends])]
 
     def read(self, partition: IdRange) -> Iterator[pyarrow.RecordBatch]:  # type: ignore[override]
         described = PAYLOADS.name in self._batches.names
@@ -156,6 +169,7 @@ class StatusReader(DataSourceReader):
                 page = client.get(
                     "messages",
                     after=after,
+                    up_to=partition.until,
                     limit=self._options.page_size,
                     order="id",
                     payloads="true" if described else None,

@@ -8,11 +8,11 @@ from pyspark.sql.datasource import DataSourceReader
 
 END = 2**63 - 1
 """No position and no id is behind it."""
-_TEXTS_INBOUND = ("message_id", "partner", "tpa_id", "service_interface", "action")
-_TEXTS_OUTBOUND = ("message_id", "partner", "tpa_id", "conversation_id")
+_TEXTS = ("message_id", "partner", "tpa_id", "service_interface", "action", "conversation_id")
 _TIMES = {
     "received_at": ("since", "until"),
     "submitted_at": ("since", "until"),
+    "ended_at": ("ended_since", "ended_until"),
 }
 """Column → query parameters, both inclusive."""
 _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ class Selection:
     ) -> None:
         self._key = key
         self._states = states
-        self._texts = _TEXTS_OUTBOUND if key == "id" else _TEXTS_INBOUND
+        self._texts = _TEXTS if key == "id" else tuple(n for n in _TEXTS if n != "conversation_id")
         self.query = dict(given)
         self.after = 0
         self.up_to = END

@@ -58,13 +58,14 @@ def _new_session(name: str) -> SparkSession:
     if "SPARK_REMOTE" in os.environ:
         # Its server need not have the bridge.
         for package in (spark_bridge, msh_client):
-            cloudpickle.register_pickle_by_value(package)
+            cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     else:
         require_java()
         if not _is_submitted():
             builder = builder.master(os.environ.get("SPARK_MASTER", "local[*,4]"))
     session = builder.getOrCreate()
-    session.conf.set(BATCH_BYTES, session.conf.get(BATCH_BYTES, str(USUAL_BATCH_BYTES)))
+    configured = session.conf.get(BATCH_BYTES, str(USUAL_BATCH_BYTES))
+    session.conf.set(BATCH_BYTES, configured or USUAL_BATCH_BYTES)
     return session
 
 

@@ -13,7 +13,13 @@ from spark_bridge import archive, extract, load, reconcile
 from spark_bridge.output import read_runs
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted
-from tests.spark.test_read import end_of_feed, receive, retention_removes
+from tests.spark.test_read import (
+    age,
+    end_of_feed,
+    receive,
+    retention_removes,
+    retention_removes_payloads,
+)
 from tests.waiting import wait_until
 
 MAPPING = """
@@ -211,6 +217,43 @@ def test_archive(
     kept = [bytes(row["content"]) for row in contents.where("number = 1").collect()]
     received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
     assert sorted(kept) == sorted([b'<Order no="1"/>', b'<Order no="2"/>', *received])
+
+
+def test_archive_says_what_retention_was_faster_with(
+    spark: SparkSession, office: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Payloads that are gone are counted; messages that are gone fail the job."""
+    pair = office.pair()
+    receive(pair, 1, 6)
+    inbound = InboundMessage.objects.filter(link__partner=pair.partner)
+    wait_until(lambda: inbound.filter(state="delivered").count() == 6)
+    today = (datetime.now(UTC) - archive.COMMITTED_WITHIN).date()
+    age(pair, 1, 4, timedelta(days=3))
+    retention_removes_payloads(pair)
+    age(pair, 5, 6, timedelta(days=2))
+    inbound.filter(sequence_number__in=[5, 6]).update(state="parked")
+    output = tmp_path / "archive"
+    words = [*server(office), "--output", str(output), "--summary", str(tmp_path / "summary")]
+    until = [*words, "--until", str(today - timedelta(days=2))]
+    assert archive.main(until) == 1, capsys.readouterr().err
+    assert summary(tmp_path)["payloads_removed_before"] == 1
+    mine = read_runs(spark, str(output)).where(f"partner = '{pair.partner.name}'")
+    payloads = mine.selectExpr("sequence_number", "inline(payloads)").orderBy("sequence_number")
+    assert [
+        (row["sequence_number"], row["size"], row["removed"], row["content"] is None)
+        for row in payloads.where("number = 1").collect()
+    ] == [(n, 15, n == 1, n == 1) for n in range(1, 5)]
+    retention_removes(pair, 2, 4)  # which are in the archive
+    receive(pair, 7, 8)
+    inbound.filter(sequence_number=5).update(state="delivered")
+    until = [*words, "--until", str(today)]
+    retention_removes(pair, 6, 6)
+    assert archive.main(until) == 2
+    assert "were not final, 1 are gone: retention has removed them" in capsys.readouterr().err
+    retention_removes(pair, 7, 7)
+    assert archive.main(until) == 2
+    assert "were removed by retention" in capsys.readouterr().err
+    inbound.update(received_at=datetime.now(UTC))  # of no archive of another test
 
 
 def test_archive_waits_until_the_ends_of_the_day_before_are_committed(

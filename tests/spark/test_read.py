@@ -1,11 +1,13 @@
 """The inbound feed and the outbound statuses of a real MSH, as rows."""
 
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, LessThanOrEqual
@@ -13,17 +15,18 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
-from msh.flows.operations.prune import prune_all
-from msh.models import InboundMessage
+from msh.models import InboundMessage, InboundPayload
+from msh.store.engine import run
+from msh.store.operations.retention_sql import deletions, kinds
 from spark_bridge.client import Client
 from spark_bridge.feed import DataLost, Feed
 from spark_bridge.options import read_options
-from spark_bridge.reader import FeedReader, FeedStreamReader
-from spark_bridge.rows import INBOUND
+from spark_bridge.reader import FeedReader, FeedStreamReader, StatusReader
+from spark_bridge.rows import INBOUND, OUTBOUND, PAYLOADS
 from spark_bridge.selection import Selection
 from tests.exchange.pair import Pair
 from tests.peer import Payload, normal
-from tests.spark.office import Office, load, orders
+from tests.spark.office import Office, load, orders, submitted
 from tests.waiting import wait_until
 
 YEARS_AGO = timedelta(days=1000)
@@ -52,15 +55,20 @@ def age(pair: Pair, first: int, last: int, by: timedelta) -> Any:
 
 
 def retention_removes(pair: Pair, first: int, last: int) -> None:
-    """Messages `first` to `last`; it keeps number 1 and the last one of a pair. It skips what is
-    locked just now, by the MSH that works."""
-    removed = age(pair, first, last, YEARS_AGO)
+    """Messages `first` to `last`, by the statements of retention."""
+    remove("inbound messages", age(pair, first, last, YEARS_AGO))
 
-    def is_gone() -> bool:
-        prune_all()
-        return not removed.exists()
 
-    wait_until(is_gone)
+def retention_removes_payloads(pair: Pair) -> None:
+    """Those of message 1."""
+    aged = received(pair).filter(sequence_number=1)
+    remove("inbound payloads", InboundPayload.objects.filter(message__in=aged))
+
+
+def remove(kind: str, rows: Any) -> None:
+    keys = list(rows.values_list("pk", flat=True))
+    with transaction.atomic():
+        run(*(statement(keys=keys) for statement in deletions(kinds(heard=False)[kind])))
 
 
 def read(spark: SparkSession, office: Office, **options: object) -> DataFrame:
@@ -303,6 +311,18 @@ def test_feed_that_was_restored(office: Office) -> None:
             batch(office, startingPosition=position).partitions()
 
 
+def test_payload_that_was_removed_is_not_empty(office: Office) -> None:
+    """Of the first message of a pair, which retention keeps."""
+    pair = office.pair()
+    receive(pair, 1, 2)
+    before = rows_of(batch(office, partner=pair.partner.name))[0]
+    retention_removes_payloads(pair)
+    after = rows_of(batch(office, partner=pair.partner.name))[0]
+    assert after["size"] == before["size"] == 17
+    for had, has in zip(before["payloads"], after["payloads"], strict=True):
+        assert has == had | {"removed": True, "content": None}
+
+
 # --- statuses -------------------------------------------------------------------------------------
 def test_outbound_statuses(spark: SparkSession, office: Office) -> None:
     answering, silent = office.pair(), office.silent_pair()
@@ -314,6 +334,35 @@ def test_outbound_statuses(spark: SparkSession, office: Office) -> None:
     assert all(row["ended_at"] >= row["submitted_at"] for row in statuses.collect())
     queued = read(spark, office, feed="outbound", state="queued", tpaId=silent.agreement.tpa_id)
     assert queued.count() == 5
+
+
+def test_statuses_in_several_tasks(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message in one of them, with what was sent as its payloads."""
+    monkeypatch.setattr("spark_bridge.reader.MARK_EVERY", 2)
+    pair = office.pair()
+    for _ in range(7):
+        pair.submit()
+    wait_until(lambda: pair.acknowledged() == 7)
+    schema = StructType([*OUTBOUND.fields, PAYLOADS])
+    for most, ranges in ((1, 1), (2, 2), (100, 4)):
+        given = {"feed": "outbound", "partner": pair.partner.name, "numPartitions": most}
+        reader = StatusReader(options(office, pageSize=2, payloads="true", **given), schema)
+        found = [rows_of(reader, [each]) for each in reader.partitions()]
+        assert len(found) == ranges
+        rows = [row for part in found for row in part]
+        assert [row["message_id"] for row in rows] == [m.message_id for m in submitted(pair)]
+        assert all(
+            row["payloads"][0]["content"] == office.payload(row["message_id"], 1) for row in rows
+        )
+    reader = StatusReader(options(office, feed="outbound", partner=pair.partner.name), OUTBOUND)
+    second = submitted(pair)[1].pk
+    reader.pushFilters([EqualTo(("id",), second), EqualTo(("state",), "acknowledged")])
+    assert [row["id"] for row in rows_of(reader)] == [second]
+    ended = submitted(pair)[3].completed_at
+    given = {"endedSince": ended.isoformat(), "endedUntil": ended.isoformat()}
+    reader = StatusReader(options(office, feed="outbound", **given), OUTBOUND)
+    assert submitted(pair)[3].pk in [row["id"] for row in rows_of(reader)]
+    assert len(rows_of(reader)) < 7
 
 
 def test_refusal_is_reported(spark: SparkSession, office: Office, tmp_path: Path) -> None:
@@ -341,6 +390,22 @@ def test_end_of_available_now_is_fixed_at_its_start(office: Office) -> None:
         start = end
     assert found == [[1, 2, 3], [4, 5, 6], [7]]
     assert reader.reportLatestOffset()["position"] > start["position"]
+
+
+def test_token_that_is_rotated(office: Office, tmp_path: Path) -> None:
+    """A stream lives longer than its first token: the driver reads the file again, and its tasks
+    get what it has read."""
+    file = tmp_path / "rotated"
+    file.write_text("revoked-long-ago")
+    before = end_of_feed(office)
+    receive(office.pair(), 1, 1)
+    reader = stream(office, tokenFile=file, startingPosition=before)
+    file.write_text(office.token_file.read_text())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(10))
+    planned = pickle.loads(pickle.dumps(reader.partitions(start, end)))
+    file.unlink()
+    assert numbers(reader, planned) == [1]
 
 
 def test_start_of_a_stream(office: Office) -> None:

@@ -214,6 +214,37 @@ def test_pairs_are_spread_over_so_many_tasks_as_asked(
     assert count == tasks
 
 
+def _with_a_bad_one(messages: DataFrame, number: int, tpa_id: str) -> DataFrame:
+    """One that the MSH refuses: its content_type is none."""
+    bad = (col("order_no") == number) & (col("tpa_id") == tpa_id)
+    return messages.withColumn("content_type", when(bad, lit("no type")).otherwise(lit("text/xml")))
+
+
+def test_rows_behind_a_refused_one_of_their_pair_are_not_sent(
+    spark: SparkSession, office: Office, tmp_path: Path
+) -> None:
+    """In its request and in later ones; another pair goes on. When it is corrected, the same job
+    sends them in order."""
+    pair, other = office.silent_pair(), office.silent_pair()
+    rows = orders(spark, [pair, other], 60)
+    tpa_id = pair.agreement.tpa_id
+    options = {"orderColumn": "order_no", "batchSize": 7, "rejectedPath": tmp_path / "rejected"}
+    first = ordered_by_pair(_with_a_bad_one(rows, 10, tpa_id), "order_no", 2)
+    counted = summary_of(first, office, tmp_path, **options)
+    assert order_numbers(pair) == list(range(0, 10, 2))
+    assert order_numbers(other) == list(range(1, 60, 2))
+    assert (counted["rejected"], counted["not_sent"]) == (1, 24)
+    assert sum(counted["codes"].values()) == 1
+    aside = spark.read.json(str(tmp_path / "rejected"))
+    assert sorted(row["row"]["order_no"] for row in aside.collect()) == list(range(10, 60, 2))
+    assert {row["code"] for row in aside.where("row.order_no > 10").collect()} == {"behind_refused"}
+
+    corrected = ordered_by_pair(_with_a_bad_one(rows, -1, tpa_id), "order_no", 2)
+    counted = summary_of(corrected, office, tmp_path, **options)
+    assert (counted["accepted"], counted["not_sent"]) == (25, 0)
+    assert order_numbers(pair) == list(range(0, 60, 2))
+
+
 def test_rows_behind_one_that_is_refused_here_are_not_sent(
     spark: SparkSession, office: Office, tmp_path: Path
 ) -> None:

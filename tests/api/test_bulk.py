@@ -428,7 +428,8 @@ def test_changed_content_of_a_known_message_stops_its_pair(world: World, shop: A
 def test_line_that_may_be_of_any_pair_stops_all(
     world: World, shop: Application, line: bytes
 ) -> None:
-    lines = [order(world, "m-1"), line, order(world, "m-2"), order(make_world(), "m-3")]
+    lines: list[Any] = [order(world, "m-1"), line]
+    lines += [order(world, "m-2"), order(make_world(), "m-3")]
     answer = shop.bulk(lines, on_refusal="stop")
     assert results(answer) == ["accepted", "refused", "not_sent", "not_sent"]
     assert kept() == ["m-1"]

@@ -1,7 +1,6 @@
 """The inbound feed and the outbound statuses of a real MSH, as rows."""
 
 import pickle
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -76,16 +75,16 @@ def read(spark: SparkSession, office: Office, **options: object) -> DataFrame:
     return spark.read.format("ebxml").options(**given).load()
 
 
-def options(office: Office, *, stream: bool = False, **given: object) -> Any:
+def options(office: Office, *, stream: bool = False, **given: Any) -> Any:
     texts = {name: str(value) for name, value in given.items()}
     return read_options(office.options | texts, stream=stream)
 
 
-def batch(office: Office, schema: StructType = INBOUND, **given: object) -> FeedReader:
+def batch(office: Office, schema: StructType = INBOUND, **given: Any) -> FeedReader:
     return FeedReader(options(office, **given), schema)
 
 
-def stream(office: Office, **given: object) -> FeedStreamReader:
+def stream(office: Office, **given: Any) -> FeedStreamReader:
     return FeedStreamReader(options(office, stream=True, **given), POSITIONS)
 
 
@@ -109,7 +108,7 @@ def last_position(spark: SparkSession, office: Office) -> int:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """The requests of all clients of this process: path and query."""
     requests: list[tuple[str, dict[str, Any]]] = []
     get = Client.get
@@ -156,7 +155,7 @@ def test_feed_in_several_stretches(office: Office, monkeypatch: pytest.MonkeyPat
     pair = office.pair()
     before = end_of_feed(office)
     receive(pair, 1, 9)
-    given = {"startingPosition": before, "pageSize": 3}
+    given: dict[str, Any] = {"startingPosition": before, "pageSize": 3}
     for most, stretches in ((1, 1), (2, 2), (3, 3), (100, 5)):
         reader = batch(office, numPartitions=most, **given)
         found = [numbers(reader, [each]) for each in reader.partitions()]
@@ -260,7 +259,7 @@ def test_starting_timestamp(office: Office) -> None:
     end_of_feed(office)
     between = datetime.now(UTC)
     receive(pair, 3, 4)
-    given = {"startingTimestamp": between.isoformat(), "partner": pair.partner.name}
+    given: dict[str, Any] = {"startingTimestamp": between.isoformat(), "partner": pair.partner.name}
     assert numbers(batch(office, **given)) == [3, 4]
     reader = stream(office, **given)
     start = reader.initialOffset()
@@ -345,7 +344,8 @@ def test_statuses_in_several_tasks(office: Office, monkeypatch: pytest.MonkeyPat
     wait_until(lambda: pair.acknowledged() == 7)
     schema = StructType([*OUTBOUND.fields, PAYLOADS])
     for most, ranges in ((1, 1), (2, 2), (100, 4)):
-        given = {"feed": "outbound", "partner": pair.partner.name, "numPartitions": most}
+        given: dict[str, Any] = {"feed": "outbound", "partner": pair.partner.name}
+        given["numPartitions"] = most
         reader = StatusReader(options(office, pageSize=2, payloads="true", **given), schema)
         found = [rows_of(reader, [each]) for each in reader.partitions()]
         assert len(found) == ranges
@@ -359,6 +359,7 @@ def test_statuses_in_several_tasks(office: Office, monkeypatch: pytest.MonkeyPat
     reader.pushFilters([EqualTo(("id",), second), EqualTo(("state",), "acknowledged")])
     assert [row["id"] for row in rows_of(reader)] == [second]
     ended = submitted(pair)[3].completed_at
+    assert ended
     given = {"endedSince": ended.isoformat(), "endedUntil": ended.isoformat()}
     reader = StatusReader(options(office, feed="outbound", **given), OUTBOUND)
     assert submitted(pair)[3].pk in [row["id"] for row in rows_of(reader)]

@@ -131,7 +131,7 @@ def page_url(row: Model) -> str:
     return url_of_key(_page_name(row, "change"), row.pk)
 
 
-def url_of_key(name: str, key: object) -> str:
+def url_of_key(name: str, key: Any) -> str:
     """`reverse` for a page of one row, which is asked for some hundred times a page."""
     before, _, after = _address(name, get_script_prefix(), "0").rpartition("0")
     return f"{before}{quote(key)}{after}"

@@ -2,7 +2,6 @@
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.db.models.functions import Length
 from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.decorators import display
@@ -73,8 +72,7 @@ class InboundMessageAdmin(MessageAdmin[InboundMessage]):
         return related.defer("header", "content_digest")
 
     def payloads(self, message: InboundMessage) -> QuerySet[InboundPayload]:
-        parts = InboundPayload.objects.filter(message=message).defer("content")
-        return parts.annotate(size=Length("content"))
+        return InboundPayload.objects.filter(message=message).defer("content")
 
     def order_of(self, message: InboundMessage) -> InboundConversation | None:
         return message.ordered_in

@@ -10,13 +10,10 @@ believed. Exit status 1 if anything is missing, lost, duplicated, out of order o
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import pyarrow
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DateType, StructField, TimestampType
 
 from spark_bridge.failures import JobFailed
 from spark_bridge.job import (
@@ -29,13 +26,9 @@ from spark_bridge.job import (
 )
 from spark_bridge.load import add_source, ids_of, read_messages
 from spark_bridge.mapping import read_mapping
-from spark_bridge.message import message_id_or_none, rows_of
+from spark_bridge.message import message_id_or_none
 from spark_bridge.options import Ids
 
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-
-_MESSAGE_ID = StructField("message_id", StringType())
 KEY = ["partner", "tpa_id", "message_id"]
 """A MessageId is unique for a partner, and several partners may have an agreement of one name."""
 VIOLATIONS = ("missing", "lost", "duplicated", "out_of_order", "unexpected")
@@ -198,18 +191,26 @@ def _expected(spark: SparkSession, arguments: Namespace) -> DataFrame | None:
 
 
 def _with_ids(messages: DataFrame, ids: Ids) -> DataFrame:
-    """With column `message_id`, made by what the load job makes it with, of values that come the
-    same way. It is null where load refuses the row for it."""
+    """With column `message_id`, as the load job makes it. It is null where load refuses the row for
+    it."""
     if ids.column:
         return messages.withColumn("message_id", f.col(ids.column))
-    kept = messages.select(*{*KEY[:-1], "place", *ids.key_columns} & set(messages.columns))
+    of_row = f.udf(lambda row: message_id_or_none(row, ids), "string", useArrow=False)
+    keys = [_readable(messages.schema[name]).alias(name) for name in ids.key_columns]
+    return messages.withColumn("message_id", of_row(f.struct(*keys)))
 
-    def with_ids(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
-        for batch in batches:
-            made = [message_id_or_none(row, ids) for row in rows_of(batch)]
-            yield batch.append_column("message_id", pyarrow.array(made, pyarrow.string()))
 
-    return kept.mapInArrow(with_ids, StructType([*kept.schema.fields, _MESSAGE_ID]))
+def _readable(field: StructField) -> Column:
+    """A key as Python has it. Times are given as what the id is made of: Python does not have all
+    that Spark has; null stands for these."""
+    value = f.col(field.name)
+    in_range = f.year(value).between(1, 9999)
+    match field.dataType:
+        case DateType():
+            return f.when(in_range, value.cast("string"))
+        case TimestampType():
+            return f.when(in_range, f.unix_micros(value))
+    return value
 
 
 def _sent(spark: SparkSession, arguments: Namespace) -> DataFrame:

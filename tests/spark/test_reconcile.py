@@ -1,6 +1,7 @@
 """Each violation, by rows as the two MSHs would tell them."""
 
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_bridge import reconcile
 from spark_bridge.failures import JobFailed
+from spark_bridge.load import ids_of
+from spark_bridge.mapping import MessageMapping
+from spark_bridge.message import message_id_of
+from spark_bridge.options import Ids
 
 DAY = date(2026, 11, 21)
 SENT = (
@@ -126,3 +131,26 @@ def test_times_on_one_side(spark: SparkSession) -> None:
     theirs = received(spark, ("t", "m1"), ("t", "m2"))
     judged = reconcile.findings(None, ours, theirs, all_times=False)
     assert found(judged) == NOTHING | {"lost": ["acme m3"]}
+
+
+def test_ids_are_those_of_load(spark: SparkSession) -> None:
+    """Of keys of every type; none for a row that load refuses."""
+    rows = spark.sql(
+        "SELECT X'00FF' AS b, date'2026-11-21' AS d, timestamp'2026-11-21 08:00:00.5' AS t,"
+        " 1.50BD AS n, 'x' AS s UNION ALL SELECT X'00FF', make_date(10000, 1, 1),"
+        " timestamp'2026-11-21 08:00:00', 1BD, 'x' UNION ALL SELECT X'', date'2026-11-21',"
+        " CAST('+10000-01-02T00:00:00Z' AS timestamp), 1BD, 'x'"
+    )
+    ids = Ids(key_columns=("b", "d", "t", "n", "s"), job_id="job")
+    made = reconcile._with_ids(rows, ids).select("message_id")
+    found = [row["message_id"] for row in made.collect()]
+    at = datetime(2026, 11, 21, 8, microsecond=500_000, tzinfo=UTC)
+    row = {"b": b"\x00\xff", "d": date(2026, 11, 21), "t": at, "n": Decimal("1.5"), "s": "x"}
+    assert found == [message_id_of(row, ids), None, None]
+
+
+def test_job_id_with_blanks_is_that_of_the_option() -> None:
+    mapping = MessageMapping({}, "", ("a",), "", {})
+    assert ids_of(mapping, " monday ") == Ids(key_columns=("a",), job_id="monday")
+    with pytest.raises(JobFailed, match="--job-id is missing"):
+        ids_of(mapping, " ")

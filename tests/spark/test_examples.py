@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_bridge.session import register
@@ -30,14 +31,28 @@ def example(spark: SparkSession, office: Office, tmp_path: Path) -> Example:
         assert found
         given: dict[str, Any] = {"spark": spark, "msh": office.options, **names}
         code, table, after = found[1].replace("/data/", f"{tmp_path}/").partition("\nnewest = ")
-        exec(code, given)
-        query = given["query"]
-        query.processAllAvailable()
-        query.stop()
+        while not _has_read(code, given):
+            pass
         exec(table + after, given)
         return given
 
     return run
+
+
+def _has_read(code: str, given: dict[str, Any]) -> bool:
+    """Whether the query has written all that is there. Spark gives the worker that plans a stream
+    ten seconds to begin, which nothing sets: on a busy machine it takes longer, and the query is
+    begun again, as its checkpoint lets it."""
+    exec(code, given)
+    try:
+        given["query"].processAllAvailable()
+    except StreamingQueryException as failed:
+        if "failed to connect back" not in str(failed):
+            raise
+        return False
+    finally:
+        given["query"].stop()
+    return True
 
 
 def records(folder: Path, pair: Pair, numbers: range) -> None:

@@ -179,7 +179,7 @@ def test_extract_goes_on_where_it_stopped(
     receive(pair, 6, 8)
     retention_removes(pair, 7, 7)
     assert extract.main(words) == 2
-    assert "were removed by retention" in capsys.readouterr().err.splitlines()[-1]
+    assert "removed by retention" in capsys.readouterr().err.splitlines()[-1]
     assert extract.main([*words, "--skip-removed"]) == 1  # two bytes that are no XML
     assert summary(tmp_path)["messages"] == 2
 
@@ -252,7 +252,7 @@ def test_archive_says_what_retention_was_faster_with(
     assert "were not final, 1 are gone: retention has removed them" in capsys.readouterr().err
     retention_removes(pair, 7, 7)
     assert archive.main(until) == 2
-    assert "were removed by retention" in capsys.readouterr().err
+    assert "removed by retention" in capsys.readouterr().err
     inbound.update(received_at=datetime.now(UTC))  # of no archive of another test
 
 

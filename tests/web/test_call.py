@@ -45,7 +45,9 @@ class World:
         self.environ: dict[str, Any] = {}
 
     def ask(self, application: Application, *, gone: bool = False) -> Answer | None:
-        request = SimpleNamespace(with_input=lambda: self.environ, path="/admin/rows/")
+        request = SimpleNamespace(
+            with_input=lambda: self.environ, path="/admin/rows/", shown_id="request-1"
+        )
 
         def begin(answer: Answer) -> None:
             self.begun.append((answer, application.made.copy()))

@@ -152,15 +152,8 @@ class FeedMarksView(ApiView):
         with snapshot():
             part = part_of(request, query, _MESSAGES, MOST)
             found = marks(part.rows, "feed_position", query)
-        return Response(
-            {
-                "marks": found.marks,
-                "count": found.count,
-                "last": found.marks[-1] if found.is_cut else part.last,
-                "more": found.is_cut or part.is_cut or not is_listed,
-                "removed": part.removed,
-            }
-        )
+        document = found.document(part.last, more=part.is_cut or not is_listed)
+        return Response(document | {"removed": part.removed})
 
 
 class PositionsView(ApiView):

@@ -250,14 +250,7 @@ class MessageMarksView(ApiView):
         last = min(query["up_to"], ids["last"])
         border = min(last, start + MOST)
         found = marks(_asked_for(request, query).filter(pk__gt=start, pk__lte=border), "pk", query)
-        return Response(
-            {
-                "marks": found.marks,
-                "count": found.count,
-                "last": found.marks[-1] if found.is_cut else max(query.get("after", 0), border),
-                "more": found.is_cut or border < last,
-            }
-        )
+        return Response(found.document(max(query.get("after", 0), border), more=border < last))
 
 
 class MessageView(ApiView):

@@ -29,6 +29,7 @@ from tests.api.application import Answer, Application
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
 from tests.delivery.desk import consumer
+from tests.flows.feed_pages import read_page
 from tests.flows.world import World, make_world
 from tests.waiting import wait_until
 
@@ -172,10 +173,10 @@ def test_clock_that_went_back(world: World) -> None:
     """After a restore, or on a machine whose clock was wrong, the order is kept."""
     accept(world, "a")
     ahead = 2**60
-    feed.page(0, 10)
+    read_page(0, 10)
     InboundMessage.objects.update(feed_position=ahead)
     accept(world, "b")
-    assert [m.feed_position for m in feed.page(0, 10)] == [ahead, ahead + 1]
+    assert [m.feed_position for m in read_page(0, 10)] == [ahead, ahead + 1]
 
 
 @pytest.mark.django_db
@@ -540,7 +541,7 @@ def test_readers_and_writers_all_at_once() -> None:
         after = 0
         while True:
             last = ended.is_set()
-            page = list(feed.page(after, 7))
+            page = list(read_page(after, 7))
             found += [(message.link_id, message.message_id) for message in page]
             if page:
                 after = page[-1].feed_position or 0
@@ -568,7 +569,7 @@ def test_reader_sees_what_another_was_just_listing() -> None:
 
     def read() -> list[str]:
         try:
-            return [message.message_id for message in feed.page(0, 10)]
+            return [message.message_id for message in read_page(0, 10)]
         finally:
             connection.close()
 

@@ -11,21 +11,7 @@ import pytest
 from msh_client import ApiRefused, Client, Secret, Server
 from msh_client.connection import RETRIED
 from tests.api.test_problems import sections
-
-
-class Clock:
-    """Time passes only by waiting."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.waits: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now += seconds
+from tests.clock import Clock
 
 
 class _Handler(BaseHTTPRequestHandler):

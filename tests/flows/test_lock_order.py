@@ -19,7 +19,6 @@ from django.utils import timezone
 
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.consumer_http import Posted
-from msh.flows.delivery.feed import page
 from msh.flows.errors import NotPossible
 from msh.flows.operations.cancel import cancel
 from msh.flows.operations.change_conversation import restart_conversation
@@ -45,6 +44,7 @@ from msh.transport.job import Job
 from tests.delivery import application
 from tests.delivery.desk import Desk, consumer, receive, state_of
 from tests.flows.byhand import PLENTY, Carrying
+from tests.flows.feed_pages import read_page
 from tests.flows.flying import SILENT, Sky, make_sky, round_of
 from tests.flows.world import make_world
 from tests.sql import Calls, Execute, wrap_execute
@@ -189,7 +189,7 @@ def test_decisions_and_places_in_the_feed(orders: Consumer) -> None:
         InboundMessage.objects.update(feed_position=F("id"))
         messages = [receive(make_world())[0] for _ in range(2)]
         keys = [add_delivery(orders, message, "blocked") for message in reversed(messages)]
-        return lambda: decide(keys, "park", ANN), lambda: list(page(0, 10))
+        return lambda: decide(keys, "park", ANN), lambda: list(read_page(0, 10))
 
     assert cross_everywhere(prepare) >= 4
 

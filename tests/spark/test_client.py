@@ -18,27 +18,12 @@ from msh_client import ApiRefused, ApiUnavailable, Secret, Server
 from msh_client.connection import LONGEST_WAIT
 from spark_bridge.client import Client, PartnerClosed, _is_wrong, require_reachable
 from spark_bridge.options import read_options
+from tests.clock import Clock
 
 LINES = [b'{"message_id": "a"}', b'{"message_id": "b"}']
 CUT = "cut"
 HUNG_UP = "hung up"
 REFUSED_UNREAD = "refused unread"
-
-
-class Clock:
-    """Time passes only by waiting, and where the script lets it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.waits: list[float] = []
-        """Seconds that the client under test has waited, each time."""
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now += seconds
 
 
 class Scripted(ThreadingHTTPServer):

@@ -153,6 +153,12 @@ class Marks:
     is_cut: bool
     """There may be more."""
 
+    def document(self, looked_up_to: int, *, more: bool) -> dict[str, object]:
+        """As MarksDocument has it. `more`: there are rows behind where was looked."""
+        last = self.marks[-1] if self.is_cut else looked_up_to
+        more = self.is_cut or more
+        return {"marks": self.marks, "count": self.count, "last": last, "more": more}
+
 
 def marks(rows: QuerySet[ModelT, Any], column: str, query: Mapping[str, Any]) -> Marks:
     """Divide rows into stretches of `every` rows in the order of a column, by one reading."""

@@ -63,12 +63,6 @@ class Stretch:
     since: datetime | None = None
 
 
-def page(after: int, limit: int) -> QuerySet[InboundMessage]:
-    """At most `limit` messages behind the place `after` (0: from the beginning), in order."""
-    list_new(limit)
-    return messages(after)[:limit]
-
-
 def messages(after: int, up_to: int = END) -> QuerySet[InboundMessage]:
     """The messages behind one position, up to another, in order."""
     return between(InboundMessage.objects.all(), after, up_to)

@@ -7,7 +7,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from msh.flows.delivery import feed
 from msh.flows.operations.prune import prune_all
 from msh.flows.receiving.ebms2 import receive
 from msh.flows.receiving.incoming import Incoming
@@ -29,6 +28,7 @@ from partners.models import Agreement, Partner
 from tests.delivery.desk import consumer
 from tests.endpoint.ebms2 import agree
 from tests.flows.conversations_in.conversation import WHY, delivered, of, open_incidents, run, take
+from tests.flows.feed_pages import read_page
 from tests.peer.ebms2 import message, message_order
 from tests.statistics.happenings import collect_all
 
@@ -48,11 +48,11 @@ def test_conversations_of_two_agreements_are_two(agreement: Agreement) -> None:
 @pytest.mark.requirement("EB-127")
 def test_the_feed_has_what_is_held_when_it_is_released(agreement: Agreement) -> None:
     take(agreement, 0, 2, 3)
-    assert [one.message_id for one in feed.page(0, 10)] == ["talk-0"]
+    assert [one.message_id for one in read_page(0, 10)] == ["talk-0"]
 
     take(agreement, 1)
 
-    assert [one.message_id for one in feed.page(0, 10)] == [f"talk-{n}" for n in range(4)]
+    assert [one.message_id for one in read_page(0, 10)] == [f"talk-{n}" for n in range(4)]
 
 
 @pytest.mark.requirement("EB-127")

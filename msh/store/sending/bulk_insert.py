@@ -23,8 +23,8 @@ class _Known:
     content_digest: bytes
 
 
-_FIND_KNOWN = Statement(
-    """
+# By one snapshot: prune moves an id from one table to the other in one transaction.
+_KNOWN = """
     SELECT known.link_id, known.message_id, known.content_digest
     FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
     JOIN msh_outboundmessage known USING (link_id, message_id)
@@ -32,10 +32,8 @@ _FIND_KNOWN = Statement(
     SELECT removed.link_id, removed.message_id, removed.content_digest
     FROM unnest(%(links)s::bigint[], %(message_ids)s::text[]) AS asked (link_id, message_id)
     JOIN msh_submittedid removed USING (link_id, message_id)
-    """,
-    _Known,
-    binary=True,
-)
+"""
+_FIND_KNOWN = Statement(_KNOWN, _Known, binary=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +41,16 @@ class _Keys:
     keys: Sequence[int]
     now: int
     is_known: bool
-    """Whether a MessageId is that of a message that was removed."""
+    """Whether a MessageId is known. COPY finds that too, but not if prune is just removing the
+    message: it waits for that, and then there is none."""
 
 
 _NEW_KEYS = Statement(
-    """
+    f"""
     SELECT array_agg(nextval('msh_outboundmessage_id_seq')) AS keys,
            (EXTRACT(EPOCH FROM statement_timestamp() - timestamptz '2000-01-01 00:00:00Z')
             * 1000000)::int8 AS now,
-           EXISTS (
-               SELECT FROM unnest(%(links)s::bigint[], %(message_ids)s::text[])
-                   AS asked (link_id, message_id)
-               JOIN msh_submittedid USING (link_id, message_id)) AS is_known
+           EXISTS ({_KNOWN}) AS is_known
     FROM generate_series(1, %(count)s)
     """,
     _Keys,
@@ -111,7 +107,7 @@ def insert_messages(new: Sequence[NewMessage], parents: Mapping[int, Parents]) -
     message_ids = [one.message_id for one in new]
     ((row,),) = run(_NEW_KEYS(count=len(new), links=links, message_ids=message_ids))
     if row.is_known:
-        raise IntegrityError("The MessageId is that of a message that was removed.")
+        raise IntegrityError("A MessageId is known.")
     with connection.wrap_database_errors:
         _write(connection.connection, row, new, parents)
 

@@ -53,7 +53,9 @@ ONE_PART = """
 
 # No row without a link in use, none for a MessageId that is known, none of an application where
 # an operator has closed the partner to them, or whose MessageId was known to one that is removed:
-# what is forwarded is no application's. There are no
+# what is forwarded is no application's. Prune moves an id from one table to the other in one
+# transaction, so both are read by one snapshot: ON CONFLICT alone waits for the removal, finds no
+# conflict any more, and does not see the id that is kept. There are no
 # foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
 def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
     """Return the statement for a new message in this state, with PARTS or ONE_PART. `also`: what
@@ -75,6 +77,9 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
         WHERE link.partner_id = %(partner_id)s AND partner.in_use
           AND (given.forwards IS NOT NULL OR partner.accepts AND NOT EXISTS (
               SELECT FROM msh_submittedid
+              WHERE link_id = link.id AND message_id = %(message_id)s)
+              AND NOT EXISTS (
+              SELECT FROM msh_outboundmessage
               WHERE link_id = link.id AND message_id = %(message_id)s))
         FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING

@@ -883,6 +883,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': (),
+                'indexes': [models.Index(fields=['ended_at'], name='submitted_id_ended')],
                 'constraints': [models.UniqueConstraint(fields=('link', 'message_id'), name='submitted_id_once')],
             },
         ),

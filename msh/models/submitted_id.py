@@ -23,6 +23,11 @@ class SubmittedId(models.Model):
 
     class Meta:
         default_permissions = ()
+        indexes = [
+            # Years of them are kept: each night removes the oldest. They are not partitioned by
+            # month: an id is unique in all months, which an index of a partition cannot say.
+            models.Index(fields=["ended_at"], name="submitted_id_ended"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["link", "message_id"], name="submitted_id_once"),
         ]

@@ -9,9 +9,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils import timezone
+from pytest_django import Settings
 
 from msh.flows.operations import prune
-from msh.models import InboundLink, InboundMessage, OutboundLink, PruneRun
+from msh.models import InboundLink, InboundMessage, OutboundLink, PruneRun, SubmittedId
 from msh.protocol import sequence
 from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations import retention_sql
@@ -83,6 +85,39 @@ def test_batch_looks_at_no_more_than_its_window(monkeypatch: pytest.MonkeyPatch)
         assert rows_visited(find(age=YEAR, limit=1, **window)) < 10 * 20
     monkeypatch.setattr(prune, "BATCH", 1)
     assert prune.prune_all()["inbound messages"] == 18
+
+
+@pytest.mark.django_db
+def test_ids_of_submitted_messages_cost_by_those_that_go(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Years of them stay: a night looks at none of those."""
+    settings.MSH_KEEP_IDS = 1826
+    kept = timezone.now() - timedelta(days=1827)
+    link = make_world().submit().link_id
+    ends = [
+        *(kept + timedelta(minutes=1 + n) for n in range(300)),
+        *(kept - timedelta(minutes=1 + n // 2) for n in range(5)),
+    ]
+    SubmittedId.objects.bulk_create(
+        SubmittedId(
+            link_id=link,
+            message_id=f"m-{n}",
+            content_digest=bytes(32),
+            key=n,
+            state="acknowledged",
+            submitted_at=end,
+            ended_at=end,
+        )
+        for n, end in enumerate(ends)
+    )
+    monkeypatch.setattr(prune, "BATCH", 2)
+    counts: list[int] = []
+    prune.prune_all(
+        lambda kind, count: counts.append(count) if kind == "ids of submitted messages" else None
+    )
+    assert counts == [2, 4, 5]
+    assert set(SubmittedId.objects.values_list("key", flat=True)) == {*range(300)}
 
 
 @pytest.mark.django_db(transaction=True)

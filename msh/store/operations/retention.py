@@ -51,8 +51,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How many rows went, and the key after which the next batch begins; None if it was the last
-    one."""
+    """How many rows went, and the key, or the time, after which the next batch begins; None if it
+    was the last one."""
 
     count: int
     last: int | None
@@ -79,7 +79,9 @@ def unfinished(kept: Retention) -> tuple[dict[str, int], dict[str, int]]:
 
 def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
     """Remove at most `limit` of them whose key is higher than `after`, with what depends on them,
-    and none that is held. Needs a transaction."""
+    and none that is held; or that ended at this time or later. Needs a transaction."""
+    if removal.ended:
+        return _remove_oldest(removal, kept, after, limit)
     ((window,),) = run(retention_sql.window(removal)(after=after, limit=limit * WINDOW))
     if window.last is None:
         return Batch(0, None)
@@ -89,9 +91,20 @@ def remove(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
         find(age=kept.of(removal), after=after, last=window.last, limit=limit),
     )
     keys = _free(removal, [row.id for row in rows])
+    _delete(removal, keys)
+    return Batch(len(keys), rows[-1].id if len(rows) == limit else window.last)
+
+
+def _remove_oldest(removal: Removal, kept: Retention, after: int, limit: int) -> Batch:
+    find = retention_sql.find_oldest(removal)
+    _, rows = run(USE_INDEX_ORDER(), find(age=kept.of(removal), after=after, limit=limit))
+    _delete(removal, [row.id for row in rows])
+    return Batch(len(rows), rows[-1].at if len(rows) == limit else None)
+
+
+def _delete(removal: Removal, keys: list[int]) -> None:
     if keys:
         run(*(delete(keys=keys) for delete in retention_sql.deletions(removal)))
-    return Batch(len(keys), rows[-1].id if len(rows) == limit else window.last)
 
 
 # A lease, not a lock of the session: behind a pooler of transactions the session is not ours. One

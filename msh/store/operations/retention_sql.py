@@ -125,6 +125,8 @@ class Removal:
     """What is written before rows of these `keys` go."""
     held_by: str = ""
     """A dependent table whose rows others lock before the row they depend on."""
+    ended: str = ""
+    """An indexed time by which alone a row goes: those that stay are not looked at."""
 
 
 # What is forwarded is no application's: it may come again when its own id is forgotten.
@@ -184,6 +186,7 @@ _KINDS = {
         "kept.id",
         "msh_submittedid kept WHERE kept.ended_at < statement_timestamp() - %(age)s::interval",
         age=Age.IDS,
+        ended="kept.ended_at",
     ),
     # A message that is submitted meanwhile locks its conversation, and makes it young again.
     "conversations to partners": Removal(
@@ -301,6 +304,29 @@ def find(removal: Removal) -> Statement[Key]:
         FOR UPDATE OF {alias} SKIP LOCKED
         """,
         Key,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`at` in microseconds since 1970."""
+
+    id: int
+    at: int
+
+
+def find_oldest(removal: Removal) -> Statement[Ended]:
+    """From a time on: what earlier batches have removed is still in the index until a vacuum."""
+    alias = removal.key.partition(".")[0]
+    return Statement(
+        f"""
+        SELECT {removal.key} AS id, (extract(epoch FROM {removal.ended}) * 1000000)::bigint AS at
+        FROM {removal.rows}
+          AND {removal.ended} >= timestamptz 'epoch' + %(after)s * interval '1 microsecond'
+        ORDER BY {removal.ended} LIMIT %(limit)s
+        FOR UPDATE OF {alias} SKIP LOCKED
+        """,
+        Ended,
     )
 
 

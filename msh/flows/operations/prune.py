@@ -170,7 +170,7 @@ def prune_all(
         # By the one of two clocks that is behind: what is old by a wrong one only is not removed.
         kept = retention().longer_by(_believe_clock(clock_is_right=clock_is_right))
         removal.remove_log_ins(kept)
-        kept = kept.at_least(max((needed() for needed in messages_needed), default=timedelta()))
+        kept = kept.at_least(_needed())
         note_retention_too_short(kept_longer())
         for kind, removable in _kinds().items():
             counts[kind] = 0
@@ -190,16 +190,24 @@ def _batches(removable: Removal, kept: Retention, renew: Callable[[], None]) -> 
         yield batch.count
 
 
+def _needed() -> timedelta:
+    return max((needed() for needed in messages_needed), default=timedelta())
+
+
 def prunable() -> dict[str, int]:
-    kept = retention()
+    """How many of each kind `prune_all` would remove now, if the clock is believed."""
+    kept = retention().at_least(_needed())
     return {kind: removal.count(statement, kept) for kind, statement in _kinds().items()}
 
 
 def unfinished() -> list[str]:
     """Return sentences about rows that are old enough but stay because they have not ended, and
-    about what would end them."""
-    to_partners, received = removal.unfinished(retention())
+    about what would end them; or because something still needs them."""
+    kept = retention()
+    to_partners, received = removal.unfinished(kept)
+    waits = [_NOT_COUNTED] if kept.at_least(_needed()) != kept else []
     return [
+        *waits,
         *(
             f"{count} messages to partners stay, {state}: resume their links, or cancel them."
             for state, count in to_partners.items()
@@ -211,6 +219,10 @@ def unfinished() -> list[str]:
     ]
 
 
+_NOT_COUNTED = (
+    "Messages and payloads stay that the statistics have not counted yet: run prune again in some"
+    " minutes."
+)
 _DECIDE = "have their consumer take them, or mark their deliveries as completed or rejected"
 _FORWARD = "resume the links to the next MSH, or cancel what was sent on"
 _ENDS: Mapping[str, str] = {

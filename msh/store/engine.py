@@ -4,9 +4,10 @@ The hot path does not use the ORM: it needs several statements in one round trip
 over what others hold, and no objects that it throws away. The constraints are the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
+from itertools import groupby
 from typing import Any, Generic, TypeVar, overload
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -50,6 +51,9 @@ class Statement(Generic[Row_co]):
     """Its place among the writes of one transaction."""
     binary: bool = False
     """Rows come in PostgreSQL's binary format: bytes as they are."""
+    many: "Statement[None] | None" = None
+    """The same write for many rows, none of them twice: each parameter is a list. Its names are
+    those of `sql`."""
 
     def __call__(self, **values: object) -> "Call[Row_co]":
         return Call(self, values)
@@ -68,6 +72,24 @@ class Call(Generic[Row_co]):
 
     statement: Statement[Row_co]
     values: Mapping[str, Any]
+
+
+def gather(calls: Sequence[Call[object]]) -> Iterator[Call[object]]:
+    """Yield the same writes, those of one statement that stand together as one where it has
+    `many`."""
+    for statement, group in groupby(calls, key=lambda call: call.statement):
+        some = list(group)
+        if statement.many is None or len(some) == 1:
+            yield from some
+        else:
+            values = [call.values for call in some]
+            lists = {name: [_plain(one[name]) for one in values] for name in values[0]}
+            yield statement.many(**lists)
+
+
+def _plain(value: object) -> object:
+    """psycopg takes no list of words and members of enumerations."""
+    return value.value if isinstance(value, Enum) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,18 @@ OPEN = Write(
     order=Order.INCIDENT,
 )
 
+DONE = """
+    SELECT %(partner_id)s::bigint AS partner_id, %(at)s::timestamptz AS at,
+           %(actor)s::text AS actor, %(resolution)s::text AS resolution
+"""
+"""A row for a statement that resolves incidents of a partner: who has done what ends them."""
+DONE_MANY = """
+    SELECT DISTINCT ON (partner_id) partner_id, at, actor, resolution
+    FROM unnest(%(partner_id)s::bigint[], %(at)s::timestamptz[], %(actor)s::text[],
+                %(resolution)s::text[]) AS one (partner_id, at, actor, resolution)
+"""
+"""The same several times: one transaction is one act."""
+
 RESOLVE_OUTBOUND = Write(
     """
     UPDATE msh_incident

@@ -20,7 +20,7 @@ from django.utils import timezone
 from msh.flows.delivery import consumer_http
 from msh.flows.delivery.consumer_http import Posted
 from msh.flows.errors import NotPossible
-from msh.flows.operations.cancel import cancel
+from msh.flows.operations.cancel import cancel, cancel_many
 from msh.flows.operations.change_conversation import restart_conversation
 from msh.flows.operations.change_delivery import decide
 from msh.flows.operations.prune import prune_all
@@ -276,6 +276,19 @@ def test_an_acknowledgment_crosses_an_operator_who_cancels() -> None:
 def _cancel_if_possible(message: OutboundMessage) -> None:
     with suppress(NotPossible):  # the Acknowledgment was first
         cancel(message, Verdict.UNKNOWN, ANN)
+
+
+def test_messages_that_are_cancelled_together_cross_rounds_and_acknowledgments() -> None:
+    def prepare(turn: int) -> tuple[Act, Act]:
+        sky, sent, job = _in_order()
+        keys = OutboundMessage.objects.filter(link=sky.link).order_by("-pk")
+        together = partial(cancel_many, list(keys.values_list("pk", flat=True)), ANN)
+        others = (partial(_round, sky, job), partial(sky.answer, sent))
+        return partial(_at_once, together), others[turn]
+
+    for turn in range(2):
+        assert cross_everywhere(partial(prepare, turn)) > 1
+    assert OutboundMessage.objects.filter(state="cancelled").exists()
 
 
 def _in_order() -> tuple[Sky, OutboundMessage, Job]:

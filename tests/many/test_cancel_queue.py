@@ -1,4 +1,6 @@
-"""The queue of a link is cancelled by a job, message by message, while the link goes on."""
+"""The queue of a link is cancelled by a job, set by set, while the link goes on."""
+
+from collections.abc import Mapping
 
 import pytest
 from django.test import Client
@@ -10,7 +12,7 @@ from msh.flows.operations.many import bulk_jobs, cancel_queue
 from msh.models import ActRequest, BulkItem, BulkJob, History, OutboundMessage
 from msh.protocol.kinds import Verdict
 from msh.store.history import Actor
-from msh.store.operations.bulk_jobs import end_item
+from msh.store.operations.bulk_jobs import end_items
 from tests.admin.conftest import address, client_with_role, messages_of, suspended_world, url, use
 
 pytestmark = pytest.mark.django_db
@@ -62,20 +64,22 @@ def test_a_job_goes_on_after_its_worker_was_killed(
 ) -> None:
     world = suspended_world(queued=3)
     use(supervisor, "cancel_queue", world.link, "wrong prices")
-    ended: list[BulkItem] = []
+    ended: list[int] = []
 
-    def dying(item: BulkItem, refused: str) -> None:
-        end_item(item, refused)
-        ended.append(item)
+    def dying(job: int, why_not: Mapping[int, str]) -> None:
+        end_items(job, why_not)
+        ended.append(len(why_not))
         if len(ended) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(bulk_jobs, "end_item", dying)
+    monkeypatch.setattr(bulk_jobs, "FIRST", 2)
+    monkeypatch.setattr(bulk_jobs, "end_items", dying)
     with pytest.raises(KeyboardInterrupt):
         bulk_jobs.run()
-    assert states().count("cancelled") == 1, "its message and its mark are one transaction"
-    monkeypatch.setattr(bulk_jobs, "end_item", end_item)
-    assert bulk_jobs.run() == 2
+    assert ended == [2, 1]
+    assert states().count("cancelled") == 2, "a set and its marks are one transaction"
+    monkeypatch.setattr(bulk_jobs, "end_items", end_items)
+    assert bulk_jobs.run() == 1
     assert states() == ["in_flight", *["cancelled"] * 3]
 
 

@@ -1,5 +1,6 @@
 """An operator ends a message that is not done: queued, or in flight with a verdict (D18)."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -23,12 +24,14 @@ from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import MessageCancelled
 from msh.protocol.four_eyes import Act, Verb
 from msh.protocol.kinds import Verdict
-from msh.protocol.lane import Lane
+from msh.protocol.lane import InFlight, Lane
 from msh.protocol.link_status import LinkStatus
 from msh.store.clock import read_clock
+from msh.store.flights.flights import Flights
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import cancel_queued
+from msh.store.operations.operator_actions import cancel_queued, find_links, lock_messages
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import LockedMessage
 from partners.models import Partner
 
 
@@ -69,20 +72,19 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
         answer = _ask(message)
     with transaction.atomic():
         links = OutboundLinks.lock([partner.pk])
-        locked = OutboundMessage.objects.select_for_update(no_key=True).get(pk=message.pk)
+        (locked,) = lock_messages([message.pk])
+        if why := _why_not_cancelled(links, locked, verdict):
+            raise NotPossible(why)
+        flying = links.lane(partner.pk).in_flight
         guard: AbstractContextManager[None] = nullcontext()
-        match locked.state:
-            case OutboundState.QUEUED:
-                never_sent = Verdict.NOT_RECEIVED
-                if actor.approval is not None:  # it was in flight when it was asked for
-                    guard = allowed(_unknown(partner, locked), actor)
-                cancel_queued(links, locked, partner.pk, never_sent, actor)
-            case OutboundState.IN_FLIGHT if links.lane(partner.pk).in_flight is not None:
-                _cancel_in_flight(links, partner, locked, verdict, answer, actor)
-                if verdict is Verdict.UNKNOWN:
-                    guard = allowed(_unknown(partner, locked), actor)
-            case _:
-                raise NotPossible(_why_not(locked))
+        if locked.state == OutboundState.QUEUED:
+            if actor.approval is not None:  # it was in flight when it was asked for
+                guard = allowed(_unknown(message, locked), actor)
+            cancel_queued(links, locked, Verdict.NOT_RECEIVED, actor)
+        elif flying is not None and verdict is not None:
+            _cancel_in_flight(links, message, flying, verdict, answer, actor)
+            if verdict is Verdict.UNKNOWN:
+                guard = allowed(_unknown(message, locked), actor)
         with guard:
             links.write()
     wake_up(WakeUp.TRANSMIT)
@@ -90,9 +92,52 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> L
     return answer.status if answer else None
 
 
-def _unknown(partner: Partner, message: OutboundMessage) -> Proposal:
-    number = message.sequence_number
-    facts = f"message {message.message_id} is {message.state} with number {number}"
+def cancel_many(keys: Iterable[int], actor: Actor) -> Mapping[int, str]:
+    """Cancel those of these messages, by row id, that need no verdict, as `cancel` does, in the
+    caller's transaction. Returns why not, a sentence, of each that is there; empty if it was
+    cancelled."""
+    found = find_links(keys)
+    partners = {one.partner_id for one in found}
+    links = OutboundLinks.lock(partners)
+    flights = Flights.lock_named(partners, [one.id for one in found if one.flies])
+    why_not = {key: change_flight.end(flights, key, None, actor) for key in flights}
+    for message in lock_messages(one.id for one in found if not one.flies):
+        why_not[message.id] = _why_not_cancelled(links, message, None)
+        if not why_not[message.id]:
+            cancel_queued(links, message, Verdict.NOT_RECEIVED, actor)
+    flights.write_together()
+    links.write_together()
+    transaction.on_commit(lambda: _wake_up(links, flights))
+    return why_not
+
+
+def _wake_up(links: OutboundLinks, flights: Flights) -> None:
+    wake_up(WakeUp.TRANSMIT)
+    wake_up_for(links)
+    wake_up_for(flights)
+
+
+def _why_not_cancelled(
+    links: OutboundLinks, message: LockedMessage, verdict: Verdict | None
+) -> str:
+    """As a sentence; empty if it may be cancelled, or with this verdict if that is proven."""
+    if message.state == OutboundState.QUEUED:
+        return ""
+    flying = links.lane(message.partner_id).in_flight
+    is_ours = flying is not None and flying.message_id == message.message_id
+    if message.state != OutboundState.IN_FLIGHT or not is_ours:
+        return _why_not(message)
+    if verdict is None:
+        return (
+            f"Message {message.message_id} is in flight: did the partner receive it? Specify the"
+            " verdict received, not_received or unknown."
+        )
+    return ""
+
+
+def _unknown(message: OutboundMessage, locked: LockedMessage) -> Proposal:
+    partner, number = message.link.partner, locked.sequence_number
+    facts = f"message {message.message_id} is {locked.state} with number {number}"
     return Proposal(
         Act(Verb.UNKNOWN, "cancel", {"message": message.pk}, facts),
         f"message {message.message_id}, number {number} to {partner.name}, is cancelled with the"
@@ -106,29 +151,23 @@ def _unknown(partner: Partner, message: OutboundMessage) -> Proposal:
 
 def _cancel_in_flight(
     links: OutboundLinks,
-    partner: Partner,
     message: OutboundMessage,
-    verdict: Verdict | None,
+    flying: InFlight,
+    verdict: Verdict,
     answer: _Answer | None,
     actor: Actor,
 ) -> None:
-    flying = links.lane(partner.pk).in_flight
-    if flying is None or flying.message_id != message.message_id:
-        raise NotPossible(_why_not(message))
-    if verdict is None:
-        raise NotPossible(
-            f"Message {message.message_id} is in flight: did the partner receive it? Specify the"
-            " verdict received, not_received or unknown."
-        )
+    partner_id = message.link.partner_id
     proven = change_flight.nothing_was_sent_of(message) or _partner_lacks(
         message, flying.attempt, answer
     )
     try:
-        links.step(partner.pk, MessageCancelled(verdict, nothing_sent=proven), actor)
+        links.step(partner_id, MessageCancelled(verdict, nothing_sent=proven), actor)
     except IllegalTransition:
         status = answer.status if answer else None
-        instead = is_possible(links.lane(partner.pk), Verdict.UNKNOWN)
-        said = _why_no_verdict(verdict, message, status, unknown=instead)
+        instead = is_possible(links.lane(partner_id), Verdict.UNKNOWN)
+        number = flying.sequence_number
+        said = _why_no_verdict(verdict, message, number, status, unknown=instead)
         raise NotPossible(said) from None
 
 
@@ -162,13 +201,14 @@ def _ask(message: OutboundMessage) -> _Answer | None:
         return None
 
 
-def _why_not(message: OutboundMessage) -> str:
+def _why_not(message: LockedMessage) -> str:
     if message.state == OutboundState.REWOUND:
         return (
             f"Message {message.message_id} will be sent again as number"
             f" {message.sequence_number}, before the messages behind it: it cannot be skipped."
         )
-    return f"Message {message.message_id} is {message.get_state_display()}: it has already ended."
+    state = OutboundState(message.state).label
+    return f"Message {message.message_id} is {state}: it has already ended."
 
 
 def _why_no_word(message: OutboundMessage) -> str:
@@ -183,19 +223,22 @@ def _why_no_word(message: OutboundMessage) -> str:
 
 
 def _why_no_verdict(
-    verdict: Verdict, message: OutboundMessage, status: LinkStatus | None, *, unknown: bool
+    verdict: Verdict,
+    message: OutboundMessage,
+    number: int,
+    status: LinkStatus | None,
+    *,
+    unknown: bool,
 ) -> str:
     """`unknown`: whether that verdict is possible."""
-    number = f"Message {message.message_id}, number {message.sequence_number},"
+    about = f"Message {message.message_id}, number {number},"
     if status is not None and status.acknowledges(message.message_id):
-        return (
-            f"{number} was received, as the partner reports: cancel it with the verdict received."
-        )
+        return f"{about} was received, as the partner reports: cancel it with the verdict received."
     if status is not None and message.message_id in status.withheld:
-        return f"{number} is at the partner, which forwards it and then acknowledges it."
+        return f"{about} is at the partner, which forwards it and then acknowledges it."
     if verdict is Verdict.NOT_RECEIVED:
         return (
-            f"{number} may have been received: an attempt began to send it, and"
+            f"{about} may have been received: an attempt began to send it, and"
             f" {_why_no_word(message)}{', or use the verdict unknown' if unknown else ''}."
         )
-    return f"{number} will be sent again after a rewind: only the verdict received leaves no gap."
+    return f"{about} will be sent again after a rewind: only the verdict received leaves no gap."

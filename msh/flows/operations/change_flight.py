@@ -1,5 +1,6 @@
 """Operators' actions on one message that has a flight: the same as on a link."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from django.db import transaction
 from msh.flows.errors import NotPossible, Proposal
 from msh.flows.operations.guard import allowed
 from msh.flows.wake_up import wake_up_for
-from msh.models import Direction, OutboundLink, OutboundMessage, place_of
+from msh.models import Direction, OutboundMessage, place_of
 from msh.protocol.attempt import Trace, nothing_was_sent
 from msh.protocol.errors import IllegalTransition
 from msh.protocol.events import (
@@ -25,6 +26,7 @@ from msh.protocol.kinds import Verdict
 from msh.store.flights.flights import Flights
 from msh.store.flights.locked_flight import shown_state
 from msh.store.history import Actor
+from msh.store.operations.operator_actions import find_links
 
 _Verb = OperatorSuspended | OperatorResumed | RetriesReset | SendNowRequested
 
@@ -49,17 +51,33 @@ class FlightChange:
     def __call__(self, message: OutboundMessage, actor: Actor) -> Done:
         require_flight(message)
         with transaction.atomic():
-            flights, key = _lock(message)
-            try:
-                flight = flights.step(key, self.event, actor)
-            except IllegalTransition:
-                raise NotPossible(
-                    f"Cannot {self.what} message {message.message_id}:"
-                    f" {_why_not(flights.flight(key), flights.now)}."
-                ) from None
+            flights = _lock(message)
+            if why := self._step(flights, message.pk, actor):
+                raise NotPossible(why)
             flights.write()
             transaction.on_commit(lambda: wake_up_for(flights))
-        return Done(shown_state(flight), self.done)
+        return Done(shown_state(flights.flight(message.pk)), self.done)
+
+    def of_many(self, keys: Iterable[int], actor: Actor) -> Mapping[int, str]:
+        """Do it to these messages, by row id, in the caller's transaction. Returns why not, a
+        sentence, of each that flies or flew; empty if it was done."""
+        flying = [one for one in find_links(keys) if one.flies]
+        partners = {one.partner_id for one in flying}
+        flights = Flights.lock_named(partners, [one.id for one in flying])
+        why_not = {key: self._step(flights, key, actor) for key in flights}
+        flights.write_together()
+        transaction.on_commit(lambda: wake_up_for(flights))
+        return why_not
+
+    def _step(self, flights: Flights, key: int, actor: Actor) -> str:
+        """Why not, a sentence; empty if it was stepped."""
+        try:
+            flights.step(key, self.event, actor)
+        except IllegalTransition:
+            message_id = flights.locked(key).row.message_id
+            why = _why_not(flights.flight(key), flights.now)
+            return f"Cannot {self.what} message {message_id}: {why}."
+        return ""
 
 
 hold = FlightChange(OperatorSuspended(), "hold", "no copy of it is sent until it is resumed")
@@ -83,30 +101,46 @@ def cancel(message: OutboundMessage, verdict: Verdict | None, actor: Actor) -> N
     Raises NotPossible, with nothing changed, for what makes no sense or is not proven.
     """
     with transaction.atomic():
-        flights, key = _lock(message)
-        ends = MessageCancelled(Verdict.UNKNOWN, nothing_sent=False)
-        if why := why_not(flights.flight(key), ends, flights.now):  # whatever the verdict is
-            raise NotPossible(f"Cannot cancel message {message.message_id}: {why}.")
+        flights = _lock(message)
+        before = shown_state(flights.flight(message.pk))
         proven = nothing_was_sent_of(message)
-        before = shown_state(flights.flight(key))
-        if verdict is None and flights.flight(key).attempt == 0:
-            verdict = Verdict.NOT_RECEIVED
-        if verdict is None:
-            raise NotPossible(
-                f"Message {message.message_id} is in flight: did the partner receive it? Specify"
-                " the verdict received, not_received or unknown."
-            )
-        try:
-            flights.step(key, MessageCancelled(verdict, nothing_sent=proven), actor)
-        except IllegalTransition:
-            raise NotPossible(
-                f"Cannot cancel message {message.message_id}: it may have been received, because an"
-                " attempt began to send it; ask the partner, or use the verdict unknown."
-            ) from None
+        if why := end(flights, message.pk, verdict, actor, nothing_sent=proven):
+            raise NotPossible(why)
         unknown = verdict is Verdict.UNKNOWN
         with allowed(_unknown(message, before), actor) if unknown else nullcontext():
             flights.write()
         transaction.on_commit(lambda: wake_up_for(flights))
+
+
+def end(
+    flights: Flights,
+    key: int,
+    verdict: Verdict | None,
+    actor: Actor,
+    *,
+    nothing_sent: bool = False,
+) -> str:
+    """Cancel a message of `flights`, which the caller writes. `nothing_sent`: it is proven that not
+    a byte of it has left us. Returns why not, a sentence; empty if it was cancelled."""
+    flight, message_id = flights.flight(key), flights.locked(key).row.message_id
+    ends = MessageCancelled(Verdict.UNKNOWN, nothing_sent=False)
+    if why := why_not(flight, ends, flights.now):  # whatever the verdict is
+        return f"Cannot cancel message {message_id}: {why}."
+    if verdict is None and flight.attempt == 0:  # no copy of it was claimed
+        verdict, nothing_sent = Verdict.NOT_RECEIVED, True
+    if verdict is None:
+        return (
+            f"Message {message_id} is in flight: did the partner receive it? Specify the verdict"
+            " received, not_received or unknown."
+        )
+    try:
+        flights.step(key, MessageCancelled(verdict, nothing_sent=nothing_sent), actor)
+    except IllegalTransition:
+        return (
+            f"Cannot cancel message {message_id}: it may have been received, because an attempt"
+            " began to send it; ask the partner, or use the verdict unknown."
+        )
+    return ""
 
 
 def _unknown(message: OutboundMessage, state: str) -> Proposal:
@@ -143,14 +177,12 @@ def require_flight(message: OutboundMessage) -> None:
         )
 
 
-def _lock(message: OutboundMessage) -> tuple[Flights, int]:
-    partner = message.link.partner
-    # An export reads all under the lock of the link.
-    OutboundLink.objects.select_for_update(no_key=True).get(pk=message.link_id)
-    flights, key = Flights.lock_one(partner.pk, message.message_id)
-    if key is None:
+def _lock(message: OutboundMessage) -> Flights:
+    # Also the link: an export reads all under its lock.
+    flights = Flights.lock_named([message.link.partner_id], [message.pk])
+    if message.pk not in flights:
         raise NotPossible(f"No message {message.message_id} was submitted here.")
-    return flights, key
+    return flights
 
 
 def nothing_was_sent_of(message: OutboundMessage) -> bool:

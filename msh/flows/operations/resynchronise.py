@@ -45,7 +45,7 @@ from msh.protocol.lane import LaneState
 from msh.protocol.link_status import LinkStatus
 from msh.protocol.resynchronisation import Arriving, Plan, Repair, Run, Sent, arriving, plan
 from msh.store.history import Actor
-from msh.store.operations.operator_actions import cancel_queued, open_links
+from msh.store.operations.operator_actions import cancel_queued, lock_messages, open_links
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
 
@@ -192,8 +192,9 @@ def _repair(links: OutboundLinks, partner: Partner, comparison: Comparison, acto
     queued = OutboundMessage.objects.queued().filter(
         link__partner=partner, message_id__in=comparison.received
     )
-    for message in queued.select_for_update(no_key=True):
-        cancel_queued(links, message, partner.pk, Verdict.RECEIVED, actor)
+    for message in lock_messages(queued.values_list("pk", flat=True)):
+        if message.state == OutboundState.QUEUED:
+            cancel_queued(links, message, Verdict.RECEIVED, actor)
 
 
 def sent(link: OutboundLink, theirs: LinkStatus) -> Sent:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msh.store import incidents
 from msh.store.engine import Order, Statement, Write
 
 
@@ -46,14 +47,14 @@ class Outstanding:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationState:
-    """What `WRITE` stores."""
+    """What `WRITE` stores. `stopped_by`: MessageIds, as PostgreSQL writes an array."""
 
     id: int
     state: str
     next_number: int
     resets: bool
     unconfirmed: str
-    stopped_by: list[str]
+    stopped_by: str
     broken: bool
 
 
@@ -174,11 +175,24 @@ WRITE = Write(
     f"""
     UPDATE msh_outboundconversation conversation
     SET state = %(state)s, next_number = %(next_number)s, resets = %(resets)s,
-        unconfirmed = %(unconfirmed)s, stopped_by = %(stopped_by)s, broken = %(broken)s,
+        unconfirmed = %(unconfirmed)s, stopped_by = %(stopped_by)s::text[], broken = %(broken)s,
         used_at = statement_timestamp(), head = {_HEAD}
     WHERE id = %(id)s
     """,
     order=Order.CONVERSATION,
+    many=Write(
+        f"""
+    UPDATE msh_outboundconversation conversation
+    SET state = one.state, next_number = one.next_number, resets = one.resets,
+        unconfirmed = one.unconfirmed, stopped_by = one.stopped_by::text[], broken = one.broken,
+        used_at = statement_timestamp(), head = {_HEAD}
+    FROM unnest(%(id)s::bigint[], %(state)s::text[], %(next_number)s::int[], %(resets)s::bool[],
+                %(unconfirmed)s::text[], %(stopped_by)s::text[], %(broken)s::bool[])
+         AS one (id, state, next_number, resets, unconfirmed, stopped_by, broken)
+    WHERE conversation.id = one.id
+    """,
+        order=Order.CONVERSATION,
+    ),
 )
 
 GIVE_NUMBER = Write(
@@ -188,25 +202,30 @@ GIVE_NUMBER = Write(
 
 # One incident stands for all of a partner: whoever finds the last of them running resolves it. The
 # lock is a statement of its own, so that two who end at once see each other.
-LOCK_INCIDENT = Write(
-    """
+_LOCK_INCIDENTS = """
     SELECT id FROM msh_incident
-    WHERE partner_id = %(partner_id)s AND direction = 'out' AND kind = 'conversation_stopped'
+    WHERE partner_id = {} AND direction = 'out' AND kind = 'conversation_stopped'
       AND resolved_at IS NULL
-    FOR NO KEY UPDATE
-    """,
+    ORDER BY partner_id FOR NO KEY UPDATE
+"""
+LOCK_INCIDENT = Write(
+    _LOCK_INCIDENTS.format("%(partner_id)s"),
     order=Order.INCIDENT,
+    many=Write(_LOCK_INCIDENTS.format("ANY(%(partner_id)s)"), order=Order.INCIDENT),
 )
-RESOLVE = Write(
-    """
+_RESOLVE = """
     UPDATE msh_incident
-    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
-    WHERE partner_id = %(partner_id)s AND direction = 'out' AND kind = 'conversation_stopped'
-      AND resolved_at IS NULL
+    SET resolved_at = done.at, resolved_by = done.actor, resolution = done.resolution
+    FROM ({}) done
+    WHERE msh_incident.partner_id = done.partner_id AND direction = 'out'
+      AND kind = 'conversation_stopped' AND resolved_at IS NULL
       AND NOT EXISTS (
         SELECT FROM msh_outboundconversation conversation
         JOIN msh_outboundlink link ON link.id = conversation.link_id
-        WHERE link.partner_id = %(partner_id)s AND conversation.state = 'stopped')
-    """,
+        WHERE link.partner_id = done.partner_id AND conversation.state = 'stopped')
+"""
+RESOLVE = Write(
+    _RESOLVE.format(incidents.DONE),
     order=Order.INCIDENT,
+    many=Write(_RESOLVE.format(incidents.DONE_MANY), order=Order.INCIDENT),
 )

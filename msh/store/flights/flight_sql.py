@@ -1,6 +1,7 @@
 """Flights: found and written."""
 
-from msh.store.engine import Order, Statement, Write
+from msh.store import incidents
+from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
 
@@ -173,15 +174,29 @@ LOAD_ONE = Statement(
     FlightRow,
 )
 
-# For those who look only, at messages that fly or flew.
-READ = Statement(
-    f"""
+_READ = f"""
     SELECT {_COLUMNS}
     FROM msh_outboundmessage message
     JOIN msh_outboundlink link ON link.id = message.link_id
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     LEFT JOIN msh_flight flight ON flight.message_id = message.id
     WHERE message.id = ANY(%(keys)s)
+"""
+# For those who look only, at messages that fly or flew.
+READ = Statement(_READ, FlightRow)
+
+# For operators: the flights first, then the messages, also those whose flight has ended.
+LOCK_NAMED = Statement(
+    """
+    SELECT message_id AS id FROM msh_flight WHERE message_id = ANY(%(keys)s)
+    ORDER BY message_id FOR NO KEY UPDATE
+    """,
+    Key,
+)
+LOAD_NAMED = Statement(
+    f"""
+    {_READ} AND agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort'
+    ORDER BY message.id FOR NO KEY UPDATE OF message
     """,
     FlightRow,
 )
@@ -235,6 +250,25 @@ WRITE = Write(
     WHERE message_id = %(key)s
     """,
     order=Order.FLIGHT,
+    many=Write(
+        """
+    UPDATE msh_flight flight
+    SET state = one.state, attempt = one.attempt, copies = one.copies, under_way = one.under_way,
+        carried = one.carried, reached = one.reached, unreached = one.unreached, due = one.due,
+        expires_at = one.expires_at, persists_until = one.persists_until, ends_at = one.ends_at,
+        held_for = one.held_for, number = one.number, unsent = one.unsent,
+        waits_turn = flight.waits_turn AND one.number IS NULL
+    FROM unnest(
+        %(key)s::bigint[], %(state)s::text[], %(attempt)s::int[], %(copies)s::int[],
+        %(under_way)s::bool[], %(carried)s::bool[], %(reached)s::bool[], %(unreached)s::int[],
+        %(due)s::timestamptz[], %(expires_at)s::timestamptz[], %(persists_until)s::timestamptz[],
+        %(ends_at)s::timestamptz[], %(held_for)s::text[], %(number)s::int[], %(unsent)s::int[])
+    AS one (key, state, attempt, copies, under_way, carried, reached, unreached, due, expires_at,
+            persists_until, ends_at, held_for, number, unsent)
+    WHERE flight.message_id = one.key
+    """,
+        order=Order.FLIGHT,
+    ),
 )
 
 # For a failed message that still blocks its conversation.
@@ -255,7 +289,11 @@ REVIVE_MESSAGE = Write(
     order=Order.MESSAGE_AFTER_LINK,
 )
 
-REMOVE = Write("DELETE FROM msh_flight WHERE message_id = %(key)s", order=Order.FLIGHT)
+REMOVE = Write(
+    "DELETE FROM msh_flight WHERE message_id = %(key)s",
+    order=Order.FLIGHT,
+    many=Write("DELETE FROM msh_flight WHERE message_id = ANY(%(key)s)", order=Order.FLIGHT),
+)
 
 COMPOSE = Write(
     """
@@ -274,32 +312,59 @@ END_MESSAGE = Write(
     WHERE id = %(key)s
     """,
     order=Order.MESSAGE_AFTER_LINK,
+    many=Write(
+        """
+    UPDATE msh_outboundmessage message
+    SET state = one.state, completed_at = one.at, outcome = one.outcome,
+        terms = COALESCE(message.terms, one.terms::jsonb)
+    FROM unnest(%(key)s::bigint[], %(state)s::text[], %(outcome)s::text[], %(at)s::timestamptz[],
+                %(terms)s::text[]) AS one (key, state, outcome, at, terms)
+    WHERE message.id = one.key
+    """,
+        order=Order.MESSAGE_AFTER_LINK,
+    ),
 )
 
 # One incident counts those of several messages: it stays open while others are among them, held, or
 # failed and not submitted again. The flight, its message or its copy was written before.
-RESOLVE_OF_MESSAGE = Write(
-    """
+_RESOLVE = """
     UPDATE msh_incident
-    SET resolved_at = %(at)s, resolved_by = %(actor)s, resolution = %(resolution)s
-    WHERE partner_id = %(partner_id)s AND direction = 'out' AND resolved_at IS NULL
-      AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
-      AND (message_id = %(message_id)s AND count = 1
+    SET resolved_at = done.at, resolved_by = done.actor, resolution = done.resolution
+    FROM ({0}) done
+    WHERE msh_incident.partner_id = done.partner_id AND direction = 'out' AND resolved_at IS NULL
+      AND kind NOT IN ('conversation_stopped', 'went_ahead_alone') {1}
+      AND (message_id = ANY({2}) AND count = 1
            OR kind IN ('retries_spent', 'processing_failed', 'refused_by_peer', 'error_received',
                        'message_expired')
               AND NOT EXISTS (
                   SELECT FROM msh_outboundlink link
                   JOIN msh_flight flight ON flight.link_id = link.id AND flight.state = 'held'
-                  WHERE link.partner_id = %(partner_id)s AND flight.held_for = msh_incident.kind)
+                  WHERE link.partner_id = done.partner_id AND flight.held_for = msh_incident.kind)
               AND NOT EXISTS (
                   SELECT FROM msh_outboundlink link
                   JOIN msh_outboundmessage failed
                     ON failed.link_id = link.id AND failed.state = 'failed'
-                  WHERE link.partner_id = %(partner_id)s
+                  WHERE link.partner_id = done.partner_id
                     AND (failed.semantics = 'OnceAndOnlyOnce' OR kind = 'error_received')
                     AND failed.completed_at >= msh_incident.opened_at - interval '10 seconds'
                     AND NOT EXISTS (SELECT FROM msh_outboundmessage copy
                                     WHERE copy.corrects_id = failed.id)))
-    """,
+"""
+# Those of several partners are locked in one order.
+_IN_ORDER = """
+    AND msh_incident.id = ANY(ARRAY(
+        SELECT id FROM msh_incident
+        WHERE partner_id = ANY(%(partner_id)s) AND direction = 'out' AND resolved_at IS NULL
+          AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
+        ORDER BY partner_id, kind FOR NO KEY UPDATE))
+"""
+_OF_PARTNER = """ARRAY(
+    SELECT message_id
+    FROM unnest(%(partner_id)s::bigint[], %(message_id)s::text[]) AS one (partner_id, message_id)
+    WHERE one.partner_id = done.partner_id)
+"""
+RESOLVE_OF_MESSAGE = Write(
+    _RESOLVE.format(incidents.DONE, "", "ARRAY[%(message_id)s::text]"),
     order=Order.INCIDENT,
+    many=Write(_RESOLVE.format(incidents.DONE_MANY, _IN_ORDER, _OF_PARTNER), order=Order.INCIDENT),
 )

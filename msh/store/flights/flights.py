@@ -92,6 +92,21 @@ class Flights(UnitOfWork):
         return cls.of(gates, rows, 0), rows[0].id if rows else None
 
     @classmethod
+    def lock_named(cls, partner_ids: Iterable[int], keys: Iterable[int]) -> Self:
+        """The flights of these messages to these partners, or the messages that have ended, waiting
+        at most lock_timeout. The links are locked, too, but not read: no act of an operator on a
+        message changes a gate."""
+        wanted = list(keys)
+        if not wanted:
+            return cls()
+        _, _, rows = run(
+            link_sql.LOCK(partner_ids=list(partner_ids)),
+            flight_sql.LOCK_NAMED(keys=wanted),
+            flight_sql.LOAD_NAMED(keys=wanted),
+        )
+        return cls.of((), rows, 0)
+
+    @classmethod
     def lock_gate(cls, partner_id: int) -> Self:
         """The gate alone: nothing if the partner has none."""
         (held,) = run(link_sql.LOCK(partner_ids=[partner_id]))

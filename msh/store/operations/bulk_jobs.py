@@ -1,7 +1,7 @@
-"""Bulk jobs: started with the rows they are about, done row by row, ended; and the links whose
-queue one of them cancels."""
+"""Bulk jobs: started with the rows they are about, done, ended; and the links whose queue one of
+them cancels."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,8 +20,9 @@ from msh.models import (
     RequestState,
     place_of,
 )
-from msh.store.engine import Statement, run
+from msh.store.engine import Statement, Write, run
 from msh.store.history import Actor
+from msh.store.sending import link_sql
 
 BATCH = 1000
 """Items of one INSERT."""
@@ -71,14 +72,44 @@ def _open_items() -> QuerySet[BulkItem]:
     return items.order_by("job_id", "pk").select_related("job")
 
 
+def begin_set() -> None:
+    """For the rest of the transaction, which others may wait for: it waits briefly, and finds its
+    rows by index."""
+    run(link_sql.BEGIN_POLL())
+
+
+def claim_next(
+    first: BulkItem, limit: int, passed_over: Collection[int] = ()
+) -> Sequence[BulkItem]:
+    """Lock the open items of its job behind the first one, as `claim_item`: at most so many."""
+    behind = BulkItem.objects.filter(job=first.job_id, done=None, pk__gt=first.pk)
+    free = behind.exclude(pk__in=passed_over).select_for_update(skip_locked=True, no_key=True)
+    return list(free.order_by("pk")[:limit])
+
+
 def skip_item(item: BulkItem, why: str) -> None:
     BulkItem.objects.filter(pk=item.pk).update(detail=why)
 
 
-def end_item(item: BulkItem, refused: str) -> None:
-    BulkItem.objects.filter(pk=item.pk).update(done=not refused, detail=refused)
-    counter = "refused" if refused else "done"
-    BulkJob.objects.filter(pk=item.job_id).update(**{counter: F(counter) + 1})
+_END = Write("""
+    UPDATE msh_bulkitem item SET done = ended.why_not = '', detail = ended.why_not
+    FROM unnest(%(keys)s::bigint[], %(why_not)s::text[]) AS ended (id, why_not)
+    WHERE item.id = ended.id
+""")
+# Last, for another worker may have claimed items of the same job.
+_COUNT = Write("""
+    UPDATE msh_bulkjob SET done = done + %(done)s, refused = refused + %(refused)s
+    WHERE id = %(job)s
+""")
+
+
+def end_items(job: int, why_not: Mapping[int, str]) -> None:
+    """End these items of a job: why each was refused, empty if it was done."""
+    refused = sum(1 for why in why_not.values() if why)
+    run(
+        _END(keys=list(why_not), why_not=list(why_not.values())),
+        _COUNT(job=job, done=len(why_not) - refused, refused=refused),
+    )
 
 
 def end_jobs() -> None:

@@ -1,6 +1,7 @@
 """Writes of operators' actions on links and partners, apart from sending and deliveries: each with
 its history row, in the caller's transaction."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from django.db.models import Q
@@ -10,7 +11,6 @@ from msh.models import (
     History,
     InboundLink,
     OutboundLink,
-    OutboundMessage,
     Signal,
     SignalKind,
 )
@@ -19,9 +19,11 @@ from msh.protocol.kinds import OnUnexpectedFirst, PartyEventKind, Verdict
 from msh.protocol.lane import LaneState
 from msh.protocol.receiver import ReceivingLink, ended_run
 from msh.store import history, incidents
+from msh.store.engine import run
 from msh.store.history import Actor
 from msh.store.sending import message_sql, party_events
 from msh.store.sending.links import OutboundLinks
+from msh.store.sending.message_sql import LockedMessage, MessageOfLink
 from partners.models import Agreement, Partner
 
 STARTED, EXPECTED = "LinkStarted", "NumberExpected"
@@ -57,17 +59,31 @@ def set_switch(partner: Partner, switch: Switch, *, on: bool, actor: Actor) -> b
     return True
 
 
+def find_links(keys: Iterable[int]) -> list[MessageOfLink]:
+    """Those of these messages, by row id, that are there; not locked. The link of a message and
+    whether it flies never change."""
+    (rows,) = run(message_sql.FIND_LINKS(keys=list(keys)))
+    return rows
+
+
+def lock_messages(keys: Iterable[int]) -> list[LockedMessage]:
+    """Lock those of these messages that are there, waiting at most lock_timeout. Needs their links
+    locked."""
+    (rows,) = run(message_sql.LOCK(keys=list(keys)))
+    return rows
+
+
 def cancel_queued(
-    links: OutboundLinks, message: OutboundMessage, partner_id: int, verdict: Verdict, actor: Actor
+    links: OutboundLinks, message: LockedMessage, verdict: Verdict, actor: Actor
 ) -> None:
     """Have `links`, which hold its link, write the end of a queued message. It never had a
     number."""
-    links.touch(partner_id)
-    links.add(message_sql.CANCEL(key=message.pk, at=links.now, outcome=verdict, free_number=True))
+    links.touch(message.partner_id)
+    links.add(message_sql.CANCEL(key=message.id, at=links.now, outcome=verdict, free_number=True))
     states = ("queued", "cancelled")
-    what = (partner_id, message.message_id, "MessageCancelled", states)
+    what = (message.partner_id, message.message_id, "MessageCancelled", states)
     links.record(*what, f"outcome {verdict}", actor)
-    told = (message.pk, PartyEventKind.CANCELLED, verdict, links.now)
+    told = (message.id, PartyEventKind.CANCELLED, verdict, links.now)
     links.add(party_events.insert_event(*told, code=verdict))
     links.notifies = True
 

@@ -81,6 +81,26 @@ class SentMessage:
     forwards_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class MessageOfLink:
+    """A message to this partner. `flies`: it has a flight, or had one until it ended."""
+
+    id: int
+    partner_id: int
+    flies: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LockedMessage:
+    """A message of ours that this transaction has locked."""
+
+    id: int
+    message_id: str
+    state: str
+    sequence_number: int | None
+    partner_id: int
+
+
 COPIES = f"""
     SELECT message.id, message.message_id, message.semantics, message.conversation_id,
            message.service_interface, message.action, message.ref_to_message_id,
@@ -180,6 +200,27 @@ FIND_SENT = Statement(
     SentMessage,
 )
 
+# Whatever becomes of them, these messages, in the order of their ids.
+LOCK = Statement(
+    """
+    SELECT message.id, message.message_id, message.state, message.sequence_number, link.partner_id
+    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+    WHERE message.id = ANY(%(keys)s) ORDER BY message.id FOR NO KEY UPDATE OF message
+    """,
+    LockedMessage,
+)
+FIND_LINKS = Statement(
+    """
+    SELECT message.id, link.partner_id,
+           agreement.dialect <> 'trp' AND message.semantics <> 'BestEffort' AS flies
+    FROM msh_outboundmessage message
+    JOIN msh_outboundlink link ON link.id = message.link_id
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    WHERE message.id = ANY(%(keys)s)
+    """,
+    MessageOfLink,
+)
+
 PUT_IN_FLIGHT = Write("""
     UPDATE msh_outboundmessage
     SET state = 'in_flight', sequence_number = %(sequence_number)s, epoch = %(epoch)s,
@@ -192,12 +233,22 @@ COMPLETE = Write("""
     WHERE id = %(key)s
 """)
 
-CANCEL = Write("""
+CANCEL = Write(
+    """
     UPDATE msh_outboundmessage
     SET state = 'cancelled', completed_at = %(at)s, outcome = %(outcome)s,
         sequence_number = CASE WHEN %(free_number)s THEN NULL ELSE sequence_number END
     WHERE id = %(key)s
-""")
+""",
+    many=Write("""
+    UPDATE msh_outboundmessage message
+    SET state = 'cancelled', completed_at = one.at, outcome = one.outcome,
+        sequence_number = CASE WHEN one.free_number THEN NULL ELSE sequence_number END
+    FROM unnest(%(key)s::bigint[], %(at)s::timestamptz[], %(outcome)s::text[],
+                %(free_number)s::bool[]) AS one (key, at, outcome, free_number)
+    WHERE message.id = one.key
+"""),
+)
 
 # It was never accepted, so another head with another number makes no second message of it.
 REQUEUE = Write(

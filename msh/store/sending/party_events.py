@@ -18,6 +18,17 @@ INSERT = Write(
         SELECT FROM msh_partyevent WHERE message_id = %(key)s AND kind = 'delayed')
 """,
     order=Order.EVENT,
+    many=Write(
+        """
+    INSERT INTO msh_partyevent (event_id, message_id, kind, detail, code, at, due)
+    SELECT gen_random_uuid(), key, kind, detail, code, at, at
+    FROM unnest(%(key)s::bigint[], %(kind)s::text[], %(detail)s::text[], %(code)s::text[],
+                %(at)s::timestamptz[]) AS new (key, kind, detail, code, at)
+    WHERE kind <> 'delayed' OR NOT EXISTS (
+        SELECT FROM msh_partyevent WHERE message_id = new.key AND kind = 'delayed')
+""",
+        order=Order.EVENT,
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from msh.protocol.attempt import AttemptResult
 from msh.store import history
-from msh.store.engine import Call, Statement, run_all
+from msh.store.engine import Call, Statement, gather, run_all
 from msh.store.history import ITSELF, Actor, HistoryRow
 
 from . import message_sql
@@ -87,6 +87,12 @@ class UnitOfWork:
         calls = self.calls()
         self._calls.clear()
         run_all(calls, last=last)
+
+    def write_together(self) -> None:
+        """Write everything, what is alike of many rows by one statement."""
+        calls = self.calls()
+        self._calls.clear()
+        run_all(list(gather(calls)))
 
     def _states(self) -> Iterable[Call[object]]:
         return ()

@@ -1,14 +1,15 @@
-"""One action on many rows: counted first, then done one by one in the background.
+"""One action on many rows: counted first, then done in the background.
 
 What is done to a row and the mark that it was done commit together: a worker that is killed leaves
-no row half done, and the next one goes on where it was.
+no row half done, and the next one goes on where it was. Actions that many rows take together are
+done in sets, each a transaction of a tenth of a second; the others row by row.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypedDict, Unpack
@@ -22,6 +23,7 @@ from msh.faults import CrashPoint, reach
 from msh.flows.errors import NotPossible, NotYet
 from msh.flows.operations import change_flight, change_link, operator_submissions
 from msh.flows.operations.cancel import cancel as cancel_message
+from msh.flows.operations.cancel import cancel_many
 from msh.flows.operations.change_delivery import decide_one
 from msh.flows.operations.many import replay, stopped_messages
 from msh.flows.operations.many.confirmation import begin_once, new_job
@@ -39,10 +41,12 @@ from msh.protocol.kinds import DeliveryState
 from msh.store import capacity
 from msh.store.history import Actor
 from msh.store.operations.bulk_jobs import (
+    begin_set,
     cancel_job,
     claim_item,
     claim_job,
-    end_item,
+    claim_next,
+    end_items,
     end_jobs,
     first_item,
     skip_item,
@@ -57,20 +61,32 @@ LIMIT = 100_000
 """Rows of one job at most."""
 SLICE = 10.0
 """Seconds after which a worker gives its thread back; the next sweep goes on."""
+FIRST, LARGEST = 50, 1000
+"""Rows of the first set, and of one at most."""
+SET_TAKES = 0.2
+"""Seconds that a set may take: as long as that, nothing else is done on the links of its rows. It
+is made as large as the one before has shown."""
+REST = 0.25
+"""Of the time that a set has taken: the pause after it, in which others have the links."""
 
 _running = threading.Lock()
+
+Together = Callable[[Sequence[int], Actor], Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The rows of a bulk action: those since a time, the column that names each, and what is done
-    to each. `in_order`: each row is done after the one before, whichever worker has the job."""
+    to each. `in_order`: each row is done after the one before, whichever worker has the job.
+    `together` does the same to many rows by few statements; it returns why not, of each row, empty
+    if it was done. What it returns nothing of is done by `act`."""
 
     rows: Callable[[datetime], QuerySet[Any]]
     key: str
     label: Combinable
     act: Callable[[int, Actor], None]
     in_order: bool = False
+    together: Together | None = None
 
 
 class Limits(TypedDict, total=False):
@@ -161,7 +177,7 @@ CHOICES: dict[str, Choice] = {
     BulkAction.RESUME: Choice(_suspended, "partner_id", F("partner__name"), _resume),
     BulkAction.RUN_AGAIN: Choice(_parked, "pk", replay.LABEL, _run_again),
     # Messages are chosen by link (`many/cancel_queue.py`), not by time.
-    BulkAction.CANCEL: Choice(_nothing, "pk", F("message_id"), _cancel),
+    BulkAction.CANCEL: Choice(_nothing, "pk", F("message_id"), _cancel, together=cancel_many),
     BulkAction.REPLAY: Choice(replay.replayable, "pk", replay.LABEL, replay.replay, in_order=True),
     BulkAction.SUBMIT_AGAIN: Choice(
         stopped_messages.failed,
@@ -171,7 +187,11 @@ CHOICES: dict[str, Choice] = {
         in_order=True,
     ),
     BulkAction.RESUME_MESSAGES: Choice(
-        stopped_messages.held, "pk", F("message_id"), _resume_message
+        stopped_messages.held,
+        "pk",
+        F("message_id"),
+        _resume_message,
+        together=change_flight.resume.of_many,
     ),
 }
 OF_MESSAGES = (BulkAction.SUBMIT_AGAIN, BulkAction.RESUME_MESSAGES)
@@ -279,46 +299,87 @@ def run() -> int:
     if not _running.acquire(blocking=False):
         return 0
     try:
-        return _run(until=time.monotonic() + SLICE)
+        return _Slice(until=time.monotonic() + SLICE, size=FIRST).run()
     finally:
         _running.release()
 
 
-def _run(until: float) -> int:
-    dealt_with = 0
-    passed_over: set[int] = set()
-    resting: set[int] = set()  # jobs
-    while time.monotonic() < until:
-        with transaction.atomic():
-            item = claim_item(passed_over, resting)
-            if item is None:
-                break
-            in_order = CHOICES[item.job.action].in_order
-            if in_order and not claim_job(item.job_id):
-                resting.add(item.job_id)
-                continue
-            item = first_item(item.job_id) if in_order else item
-            if item is None:
-                continue
-            if _deal_with(item):
-                dealt_with += 1
-            elif in_order:
-                resting.add(item.job_id)
-            else:
-                passed_over.add(item.pk)
-            reach(CrashPoint.BULK_BEFORE_COMMIT)
-    end_jobs()
-    return dealt_with
+@dataclass(slots=True)
+class _Slice:
+    """What a worker deals with until its time is over. It passes over items that could not be done
+    for now, and over the items of jobs that rest. `size`: of the next set."""
+
+    until: float
+    size: int
+    passed_over: set[int] = field(default_factory=set)
+    resting: set[int] = field(default_factory=set)
+
+    def run(self) -> int:
+        dealt_with = 0
+        while time.monotonic() < self.until:
+            began = time.monotonic()
+            with transaction.atomic():
+                item = claim_item(self.passed_over, self.resting)
+                if item is None:
+                    break
+                done = self._deal_with(item)
+                reach(CrashPoint.BULK_BEFORE_COMMIT)
+            dealt_with += done
+            if done > 1:
+                self._rest(done, time.monotonic() - began)
+        end_jobs()
+        return dealt_with
+
+    def _deal_with(self, item: BulkItem) -> int:
+        """How many items were dealt with: this one, or a set of its job that begins with it."""
+        choice = CHOICES[item.job.action]
+        if choice.in_order:
+            return self._in_order(item.job_id)
+        if choice.together and self.size > 1:
+            return self._together(item, choice.together)
+        self.size = 2
+        return self._alone([item])
+
+    def _alone(self, items: Sequence[BulkItem]) -> int:
+        waiting = [one.pk for one in items if not _deal_with(one)]
+        self.passed_over.update(waiting)
+        return len(items) - len(waiting)
+
+    def _in_order(self, job: int) -> int:
+        item = first_item(job) if claim_job(job) else None
+        if item is not None and _deal_with(item):
+            return 1
+        self.resting.add(job)
+        return 0
+
+    def _together(self, first: BulkItem, act: Together) -> int:
+        """If a row raises an error or somebody holds it, the next set is smaller, and at last that
+        row is alone."""
+        items = [first, *claim_next(first, self.size - 1, self.passed_over)]
+        try:
+            with transaction.atomic():
+                begin_set()
+                why_not = act([one.key for one in items], _actor(first.job))
+                ended = {one.pk: why_not[one.key] for one in items if one.key in why_not}
+                end_items(first.job_id, ended)
+        except Exception as error:  # noqa: BLE001  it is told when the row is done alone
+            logger.info("bulk job %s: smaller sets: %s", first.job_id, error)
+            self.size = max(1, self.size // 8)
+            return 0
+        return len(ended) + self._alone([one for one in items if one.pk not in ended])
+
+    def _rest(self, done: int, seconds: float) -> None:
+        self.size = max(2, min(LARGEST, 2 * self.size, int(done * SET_TAKES / seconds)))
+        time.sleep(REST * seconds)
 
 
 def _deal_with(item: BulkItem) -> bool:
     """False if the database refused for now, or if it has to wait: then it is tried again later.
     Whatever one row raises, the others are dealt with."""
-    actor = Actor(item.job.actor, f"{item.job.reason} (bulk job {item.job_id})")
     refused = ""
     try:
         with transaction.atomic():
-            CHOICES[item.job.action].act(item.key, actor)
+            CHOICES[item.job.action].act(item.key, _actor(item.job))
     except NotPossible as why:
         refused = str(why)
     except NotYet as why:
@@ -333,5 +394,9 @@ def _deal_with(item: BulkItem) -> bool:
             return False
         logger.exception("bulk job %s: %s could not be processed", item.job_id, item.label)
         refused = describe(error)
-    end_item(item, refused)
+    end_items(item.job_id, {item.pk: refused})
     return True
+
+
+def _actor(job: BulkJob) -> Actor:
+    return Actor(job.actor, f"{job.reason} (bulk job {job.pk})")

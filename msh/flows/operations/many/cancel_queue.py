@@ -1,4 +1,4 @@
-"""The queue to a partner, cancelled as a job, message by message, while the link goes on."""
+"""The queue to a partner, cancelled as a job, set by set, while the link goes on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,8 +22,10 @@ from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
+from msh.signing_keys import our_keys
 from msh.store import server
 from msh.transport import signature
+from msh.wire.ebms2.keys import KeyUnusable
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
 from partners.retention import kept_longer
@@ -45,6 +47,7 @@ def check_settings(
         *_database(),
         *uris,
         *_fernet_keys(),
+        *_signing_keys(),
         *_disk_path(),
         *_webhook(),
         *_handler(),
@@ -351,6 +354,19 @@ def _uri(name: str) -> Iterator[CheckMessage]:
             f"{name} is {value!r}, which is not a URL that partners can reach.",
             hint=f"Set {name} to the public address of the endpoint: https://msh.example/ebxml/.",
             id="msh.E002",
+        )
+
+
+def _signing_keys() -> Iterator[CheckMessage]:
+    try:
+        our_keys()
+    except KeyUnusable as problem:
+        yield Error(
+            f"Messages of ebMS 2.0 cannot be signed: {problem}.",
+            hint="MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE name files in PEM: an RSA key of 2048"
+            " bits or more without a password, and its certificate; several, separated by commas,"
+            " in the same order. Or leave both empty.",
+            id="msh.E024",
         )
 
 

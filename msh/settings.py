@@ -23,6 +23,9 @@ MSH_URI = env.str("MSH_URI", default="")
 MSH_ERROR_URI = env.str("MSH_ERROR_URI", default=MSH_URI)
 MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
 """Keys that encrypt partners' credentials: the first encrypts, every one decrypts."""
+MSH_SIGNING_KEY = env.list("MSH_SIGNING_KEY", default=[])
+MSH_SIGNING_CERTIFICATE = env.list("MSH_SIGNING_CERTIFICATE", default=[])
+"""Files of the keys that sign messages of ebMS 2.0, and of their certificates (PEM)."""
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
 MSH_DISK_PATH = env.str("MSH_DISK_PATH", default="")

@@ -68,6 +68,7 @@ def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFix
         ("MSH_ERROR_URI", "ftp://msh.example/", "msh.E002"),
         ("MSH_FERNET_KEYS", [], "msh.E003"),
         ("MSH_FERNET_KEYS", ["too short"], "msh.E004"),
+        ("MSH_SIGNING_KEY", ["/no/such/file"], "msh.E024"),
         ("MSH_DISK_PATH", "/no/such/folder", "msh.E005"),
         ("MSH_API_RATE", "200 per second", "msh.E008"),
         ("MSH_SECOND_PERSON", ["restart"], "msh.E016"),

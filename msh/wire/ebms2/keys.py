@@ -1,0 +1,80 @@
+"""Certificates and keys for signatures, as PEM has them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from msh.protocol.ebms.signature import RSA_SHA256, SHA256
+
+_PRIVATE = "PRIVATE KEY"
+BITS = 2048
+"""The shortest RSA key that is taken, or that we sign with."""
+
+
+class KeyUnusable(ValueError):
+    """A certificate or key that cannot be used. Its text never has any of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key of ours with its certificate. `private` is PEM without a password."""
+
+    private: bytes = field(repr=False)
+    certificate: x509.Certificate
+    method: str = RSA_SHA256
+    digest: str = SHA256
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """A certificate of an agreement. `kept_expired`: it is taken although it has run out."""
+
+    certificate: x509.Certificate
+    kept_expired: bool = False
+
+
+@lru_cache(maxsize=1024)
+def certificates_of(pem: str) -> tuple[x509.Certificate, ...]:
+    """The certificates of a text; none of an empty one. Raises KeyUnusable."""
+    if not pem.strip():
+        return ()
+    if _PRIVATE in pem:
+        raise KeyUnusable("This has a private key: give the certificate alone.")
+    try:
+        return tuple(x509.load_pem_x509_certificates(pem.encode()))
+    except ValueError:
+        raise KeyUnusable("This is no certificate in PEM (BEGIN CERTIFICATE).") from None
+
+
+def signing_key(private: bytes, certificate: bytes) -> SigningKey:
+    """A key and its certificate; what follows that one, its chain, is left out. Raises
+    KeyUnusable."""
+    try:
+        key = load_pem_private_key(private, None)
+    except (TypeError, ValueError):
+        raise KeyUnusable("the key is no private key in PEM without a password") from None
+    try:
+        first, *_ = x509.load_pem_x509_certificates(certificate)
+    except ValueError:
+        raise KeyUnusable("the certificate is none in PEM") from None
+    if not isinstance(key, RSAPrivateKey) or key.key_size < BITS:
+        raise KeyUnusable(f"the key is no RSA key of {BITS} bits or more")
+    if key.public_key() != first.public_key():
+        raise KeyUnusable("the key is not that of the certificate")
+    return SigningKey(private, first)
+
+
+def valid_at(keys: Iterable[SigningKey], now: datetime) -> SigningKey | None:
+    """The one to sign with: of those that are valid the one that became so last, so that a
+    successor takes over when its time has come (EB-178)."""
+    valid = [
+        one
+        for one in keys
+        if one.certificate.not_valid_before_utc <= now <= one.certificate.not_valid_after_utc
+    ]
+    return max(valid, key=lambda one: one.certificate.not_valid_before_utc, default=None)

@@ -1,0 +1,64 @@
+"""Our keys, from files that may be replaced while we run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msh.signing_keys import our_key, our_keys, why_no_key
+from msh.wire.ebms2.keys import KeyUnusable, SigningKey
+from tests.keys import environment, new_key
+
+NOW_VALID, NEXT, OVER = new_key("now"), new_key("next", 0, 3), new_key("over", -3, -2)
+
+
+@pytest.fixture
+def use(settings: Any, tmp_path: Path) -> Any:
+    def write(*keys: SigningKey) -> None:
+        for name, value in environment(tmp_path, keys).items():
+            setattr(settings, name, value.split(",") if value else [])
+
+    return write
+
+
+def test_without_files_nothing_is_signed(use: Any) -> None:
+    use()
+    assert our_keys() == ()
+    assert why_no_key() == "MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE are not set"
+
+
+@pytest.mark.requirement("EB-178")
+def test_two_keys_overlap_and_the_later_one_signs(use: Any) -> None:
+    use(NOW_VALID, NEXT)
+    assert our_keys() == (NOW_VALID, NEXT)
+    assert our_key() == NEXT
+    assert why_no_key() == ""
+
+
+@pytest.mark.requirement("EB-178")
+def test_replaced_files_are_read_again(use: Any) -> None:
+    use(NOW_VALID)
+    assert our_key() == NOW_VALID
+    use(OVER)
+    assert why_no_key() == "no certificate of MSH_SIGNING_CERTIFICATE is valid now"
+    use(NEXT)
+    assert our_key() == NEXT
+
+
+def test_what_cannot_be_read_is_named_and_never_shown(
+    use: Any, settings: Any, tmp_path: Path
+) -> None:
+    use(NOW_VALID)
+    settings.MSH_SIGNING_CERTIFICATE = []
+    assert "name as many files each" in why_no_key()
+    use(NOW_VALID)
+    key = tmp_path / "0.key"
+    key.write_bytes(NEXT.private)
+    with pytest.raises(KeyUnusable, match=r"0\.key: the key is not that of the certificate$"):
+        our_keys()
+    key.write_text("secret")
+    assert "secret" not in why_no_key()
+    key.unlink()
+    assert why_no_key() == f"{key}: No such file or directory"
+    key.mkdir()
+    assert why_no_key() == f"{key}: Is a directory"

@@ -53,6 +53,8 @@ AGREEMENT = {
     **dict.fromkeys(("sync_reply", "soap_action"), str),
     **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
     **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),
+    **dict.fromkeys(("signed", "ack_signed", "allow_sha1", "keep_expired"), bool),
+    "certificate": str,
     **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
@@ -219,6 +221,7 @@ class Setup:
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
     def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
+        document = _with_one_certificate(document)
         read = self.read(path, document, {**AGREEMENT, "preset": str})
         read = {**self._preset(path, read.pop("preset", "")), **read}
         tpa_id = self.required(path, read, "tpa_id")
@@ -392,6 +395,16 @@ class Setup:
         problem = f"{path or 'the document'}: {what}"
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _with_one_certificate(document: object) -> object:
+    """A list of certificates is their texts one after another."""
+    if not isinstance(document, dict):
+        return document
+    given = document.get("certificate")
+    if isinstance(given, list) and all(isinstance(one, str) for one in given):
+        given = "\n".join(one.strip() for one in given)
+    return {**document, "certificate": given.strip()} if isinstance(given, str) else document
 
 
 Section = Callable[[Setup, str, object], None]

@@ -3,7 +3,14 @@
 from .bounce import DeliveryReport, delivery_report, is_automatic
 from .display import as_text, indented
 from .mail import in_lines, package_of
-from .mime import DELIMITER_LIMIT, PART_HEADER_LIMIT, dress_of_part, new_boundary, part_content
+from .mime import (
+    DELIMITER_LIMIT,
+    PART_HEADER_LIMIT,
+    dress_of_part,
+    new_boundary,
+    part_content,
+    stored_document,
+)
 from .mixed import NATIVE_TYPE, ascii_type, compose_mixed, percent_encoded
 from .package import HEADER_LIMIT, check_names, compose_parts
 from .trp.envelope import (
@@ -43,4 +50,5 @@ __all__ = [
     "parse_readable",
     "part_content",
     "percent_encoded",
+    "stored_document",
 ]

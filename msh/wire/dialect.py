@@ -15,6 +15,7 @@ from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
 
 from .ebms2 import envelope as ebms2
+from .ebms2.envelope import Sign
 from .ebms2.names import SOAP_ACTION
 from .ebms2.soap import compose_fault
 from .package import compose_parts
@@ -31,7 +32,7 @@ class Entity(NamedTuple):
     headers: Headers = ()
 
 
-ComposeHead = Callable[[Outgoing, datetime | None, datetime, Order | None], bytes]
+ComposeHead = Callable[[Outgoing, datetime | None, datetime, Order | None, Sign | None], bytes]
 
 
 def _no_headers(outgoing: Outgoing) -> Headers:
@@ -46,12 +47,13 @@ class Dialect:
     whether it can be, as far as its Content-Type says.
     `content_type` gives that of a message with this boundary, with payloads or without,
     `compose_parts` the wire form of its payloads. `compose_head` gives what stands before these in
-    a message that has a flight, or all of it, from the end of its TimeToLive, the time and its
-    place in its conversation; it raises ValueError, naming the place, for what cannot be written.
-    None: messages have no flights. `headers` go with each POST of a signal, `headers_of` gives
-    those of a message; it raises ValueError for what no header can be. `refusal` is the entity of
-    an answer with this status and reason, None if it has none. `by_network`: a message names its
-    agreement, so that a partner without credential may be known by where it comes from (EB-190).
+    a message that has a flight, or all of it, from the end of its TimeToLive, the time, its place
+    in its conversation and what signs its envelope; it raises ValueError, naming the place, for
+    what cannot be written. None: messages have no flights. `headers` go with each POST of a
+    signal, `headers_of` gives those of a message; it raises ValueError for what no header can
+    be. `refusal` is the entity of an answer with this status and reason, None if it has none.
+    `by_network`: a message names its agreement, so that a partner without credential may be
+    known by where it comes from (EB-190).
     """
 
     name: str

@@ -143,6 +143,12 @@ def part_content(part: bytes, boundary: str) -> bytes:
     return part[begin:-end]
 
 
+def stored_document(head: bytes, boundary: str) -> bytes:
+    """The header document in what stands before the payloads of a message of ours: its part, or the
+    document alone (EB-001)."""
+    return part_content(head, boundary) if head.startswith(f"--{boundary}".encode()) else head
+
+
 def dress_of_part(begin: bytes, end: bytes, boundary: str) -> int:
     """Bytes of a part that are not its content: what is before and after it. `begin` and `end`: of
     the part, at least PART_HEADER_LIMIT and DELIMITER_LIMIT bytes, if it has so many. 0 if they are

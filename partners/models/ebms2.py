@@ -8,6 +8,7 @@ from django.db import models
 
 from msh.protocol.flight.gate import WINDOW
 from msh.protocol.flight.value import OnSilence
+from msh.wire.ebms2.keys import KeyUnusable, certificates_of
 
 from .fields import bounded_field
 
@@ -21,6 +22,7 @@ BOUNDS = {
 }
 
 CODE_LIMIT = 64  # characters
+CERTIFICATE_LIMIT = 65_536  # characters of all certificates of an agreement
 
 WAIVABLE = (
     *("EB-022", "EB-030", "EB-034", "EB-043", "EB-048", "EB-076", "EB-125", "EB-133"),
@@ -60,6 +62,17 @@ def check_lenient(rules: Sequence[str]) -> None:
             f"{', '.join(unknown)} cannot be waived. Known: {', '.join(WAIVABLE)}.",
             code="lenient",
         )
+
+
+def check_certificates(pem: str) -> None:
+    """Never repeats what was given: it may be a key."""
+    if len(pem) > CERTIFICATE_LIMIT:
+        text = f"At most {CERTIFICATE_LIMIT} characters."
+        raise ValidationError(text, code="certificate")
+    try:
+        certificates_of(pem)
+    except KeyUnusable as problem:
+        raise ValidationError(str(problem), code="certificate") from None
 
 
 def check_codes(codes: Sequence[str]) -> None:
@@ -206,6 +219,42 @@ class Ebms2Settings(models.Model):
         help_text="Refuse messages that refer to an unknown message.",
     )
 
+    signed = models.BooleanField(
+        "signed messages",
+        default=False,
+        db_default=False,
+        help_text="Messages are signed, ours and theirs: one of the partner without a signature is"
+        " refused with SecurityFailure. Needs its certificate, and MSH_SIGNING_KEY.",
+    )
+    ack_signed = models.BooleanField(
+        "signed Acknowledgments",
+        default=False,
+        db_default=False,
+        help_text="Acknowledgments are signed, ours and theirs: one without a signature does not"
+        " count. Needs the certificate of the partner, and MSH_SIGNING_KEY.",
+    )
+    certificate = models.TextField(
+        "certificate",
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_certificates],
+        help_text="The certificate by which signatures of the partner are verified, in PEM; several"
+        " one after another while the partner changes it. No other is trusted.",
+    )
+    allow_sha1 = models.BooleanField(
+        "allow SHA-1",
+        default=False,
+        db_default=False,
+        help_text="Signatures of the partner may use SHA-1, which can be forged.",
+    )
+    keep_expired = models.BooleanField(
+        "keep expired certificate",
+        default=False,
+        db_default=False,
+        help_text="Signatures of a certificate that has expired are accepted.",
+    )
+
     class Meta:
         abstract = True
 
@@ -215,6 +264,21 @@ class Ebms2Settings(models.Model):
         if 0 < self.persist_duration <= needed:
             text = f"Must be longer than retries x retry_interval ({needed} s), or 0: no limit."
             raise ValidationError({"persist_duration": text})
+
+    def refuse_what_cannot_be_verified(self) -> None:
+        """EB-172, EB-175. No signature covers what is for the next MSH (EB-166)."""
+        wrong = {
+            name: "Needs the certificate of the partner."
+            for name in ("signed", "ack_signed")
+            if getattr(self, name) and not self.certificate
+        }
+        if self.ack_signed and self.ack_actor == AckActor.NEXT_MSH:
+            wrong["ack_signed"] = "Cannot be combined with ack_actor nextMSH: toPartyMSH is needed."
+        if self.certificate and "EB-175" in self.lenient:
+            text = "EB-175 cannot be combined with a certificate: signatures are verified."
+            wrong["lenient"] = text
+        if wrong:
+            raise ValidationError(wrong)
 
     def refuse_what_order_forbids(self) -> None:
         """EB-076, EB-125."""

@@ -16,6 +16,7 @@ from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
 from partners.presets import PRESETS
 from partners.setup import AGREEMENT, SetupRefused, apply
+from tests.keys import new_key, pem_of
 
 pytestmark = pytest.mark.django_db
 
@@ -246,3 +247,40 @@ def test_tolerance_of_clocks_is_a_minute_unless_it_is_set() -> None:
     apply(document(EBMS2, {**EBMS2, "tpa_id": "cpa-2", "clock_tolerance": 0}))
     found = Agreement.objects.order_by("tpa_id").values_list("clock_tolerance", flat=True)
     assert list(found) == [60, 0]
+
+
+@pytest.mark.requirement("EB-172", "EB-175")
+def test_certificates_are_given_as_one_text_or_as_a_list() -> None:
+    one, other = (pem_of(new_key(name)) for name in ("one", "other"))
+    signed = {**EBMS2, "signed": True, "ack_signed": True, "allow_sha1": True, "keep_expired": True}
+    apply(document({**signed, "certificate": [f"{one}\n", other]}))
+    agreement = Agreement.objects.get()
+    assert agreement.certificate == f"{one}\n{other}"
+    for same in ([one, other], f"\n{one}\n{other}\n"):
+        report = apply(document({**signed, "certificate": same}))
+        assert {change.what for change in report.changes} == {"unchanged"}
+    assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.requirement("EB-166", "EB-172", "EB-175")
+@pytest.mark.parametrize(
+    ("terms", "problem"),
+    [
+        ({"signed": True}, "signed: Needs the certificate of the partner."),
+        ({"ack_signed": True}, "ack_signed: Needs the certificate of the partner."),
+        ({"certificate": 1}, "certificate: must be a string in quotes."),
+        ({"certificate": ["a", 1]}, "certificate: must be a string in quotes."),
+        ({"certificate": "secret"}, "certificate: This is no certificate in PEM"),
+        ({"certificate": "PRIVATE KEY secret"}, "certificate: This has a private key"),
+        ({"certificate": "secret" * 20_000}, "certificate: At most 65536 characters."),
+        ({"certificate": True, "lenient": ["EB-175"]}, "lenient: EB-175 cannot be combined"),
+        ({"certificate": True, "ack_signed": True, "ack_actor": "nextMSH"}, "ack_signed: Cannot"),
+    ],
+)
+def test_what_cannot_be_verified_is_refused(terms: dict[str, Any], problem: str) -> None:
+    """No text repeats what was given: it may be a key."""
+    if terms.get("certificate") is True:
+        terms = terms | {"certificate": pem_of(new_key("one"))}
+    (found,) = problems({**EBMS2, **terms})
+    assert found.startswith(problem)
+    assert "secret" not in found

@@ -182,6 +182,17 @@ class AgreementInline(StackedInline):
                 ),
             },
         ),
+        (
+            "OASIS ebMS 2.0: signatures",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    ("signed", "ack_signed"),
+                    "certificate",
+                    ("allow_sha1", "keep_expired"),
+                ),
+            },
+        ),
     )
 
     @admin.display(description="Retry horizon")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from msh import trace_hook
 from msh.allowance import Limited, questions
 from msh.flows.sending.answered import hear, take_answers
+from msh.flows.sending.proof import counting, verified
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -79,11 +80,13 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
         received = incoming.read(parse)
     except (NotAMessage, Unusable):
         return None
-    header = received.message.header
+    is_signal = received.message.header.kind.is_signal
     _trace(partner, received.message)
-    if header.kind.is_signal:
+    if is_signal or received.message.signed:
         found = find_agreement(partner, received.message)
-        return None if found is None else _heard(found, _take_signal(found, received))
+        if found is None:
+            return None
+        return _heard(found, (_take_signal if is_signal else _take_message)(found, received))
     taken = accept_at_once(partner, received)
     if taken is None:
         return None
@@ -188,8 +191,9 @@ def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...
 def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
     """Take a business message. An Acknowledgment or ErrorList on it counts, even if the message is
     refused (EB-088)."""
+    received = verified(found.agreed, received)
     taken = ebms2.receive_message(found, received)
-    take_answers(found.partner.pk, found.agreement_id, received.message.answers)
+    take_answers(found.partner.pk, found.agreement_id, counting(found, received))
     if taken.wait is not None:
         return Answer(_LATER, taken.refusal, wait=taken.wait)
     wake_up(
@@ -204,6 +208,7 @@ def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
 
 def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     """Take a signal. It is never answered by an Error, whatever is wrong with it (EB-062)."""
+    received = verified(found.agreed, received)
     header, kind = received.message.header, received.message.header.kind
     errors = _errors(found, _defects(received)) or wrong_parties(
         found.agreed, header.from_party, header.to_party
@@ -213,7 +218,7 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     if kind.asks:
         return _answer_question(found, received)
     if kind.answers:
-        take_answers(found.partner.pk, found.agreement_id, received.message.answers)
+        take_answers(found.partner.pk, found.agreement_id, counting(found, received))
     else:
         _note_reply(found, received.message)
     return Answer(TAKEN)
@@ -241,7 +246,7 @@ def _defects(received: ReceivedMessage) -> tuple[Defect, ...]:
     """A question may come with what only a message of a business has (EB-145)."""
     if not received.message.header.kind.asks:
         return received.defects
-    return tuple(one for one in received.defects if one.stage is Stage.HEADER)
+    return tuple(one for one in received.defects if one.stage in (Stage.SIGNATURE, Stage.HEADER))
 
 
 def _answer_question(found: Attribution, received: ReceivedMessage) -> Answer:

@@ -4,7 +4,7 @@ One of the kinds of `kinds.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from msh.flows.sending import copies, lanes
 from msh.flows.sending.copies import ANSWER_LIMIT, UNSENDABLE, why_unsendable
 from msh.flows.sending.kinds import Ended, Unit
 from msh.flows.sending.one_by_one import found
+from msh.flows.sending.proof import signer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.incidents import processing_failed
 from msh.store.sending import polling
@@ -23,7 +24,7 @@ from msh.store.sending.isolation import isolate_best_effort
 from msh.store.sending.links import OutboundLinks
 from msh.store.sending.polling import Slots, Work
 from msh.transport.job import GRACE, Job
-from msh.wire.dialect import Entity, dialect_named
+from msh.wire.dialect import ComposeHead, Entity, dialect_named
 
 
 def record(links: OutboundLinks, ended: Sequence[Ended]) -> None:
@@ -78,7 +79,8 @@ def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
     if dialect.compose_head is None:
         body = lanes.compose(links, row, None)
     else:
-        body = copies.body_of(links, row, partial(dialect.compose_head, row, None, links.now, None))
+        compose = partial(_compose, dialect.compose_head, row, links.now)
+        body = copies.body_of(links, row, compose)
         agreement_id, answer_limit = row.agreement_id, ANSWER_LIMIT
     content_type = dialect.content_type(row.boundary, bool(row.wires))
     return copies.job_of(
@@ -89,3 +91,7 @@ def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
         message_id=row.message_id,
         answer_limit=answer_limit,
     )
+
+
+def _compose(compose_head: ComposeHead, row: BestEffortRow, now: datetime) -> bytes:
+    return compose_head(row, None, now, None, signer_of(row))

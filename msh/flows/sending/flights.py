@@ -13,6 +13,7 @@ from msh.flows.sending import copies
 from msh.flows.sending.copies import ANSWER_LIMIT, event_of, lease, why_unsendable
 from msh.flows.sending.kinds import Ended, FlightCopy, Unit, attempts_of
 from msh.flows.sending.one_by_one import found, tried
+from msh.flows.sending.proof import signer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
 from msh.protocol.events import AttemptClaimed, AttemptRefused, ErrorReceived
@@ -165,4 +166,4 @@ def _head(flights: Flights, row: FlyingCopy) -> bytes:
     if compose_head is None:
         raise ValueError(f"messages of dialect {row.dialect} are not sent as flights")
     expires_at, order = flights.flight(row.id).expires_at, flights.order_of(row.id)
-    return compose_head(row, expires_at, flights.now, order)
+    return compose_head(row, expires_at, flights.now, order, signer_of(row))

@@ -28,6 +28,11 @@ class Agreed:
     seconds for which copies of one may come. `checks_ref_to`: a message may refer only to one that
     we know (EB-039). `service_type`: "" takes any (EB-034). `clock_tolerance`: seconds for which
     a message is taken after its TimeToLive (EB-040).
+
+    `signed`: messages of a business are signed (EB-175). `ack_signed`: so are Acknowledgments, and
+    `can_sign` says whether we have a key (EB-099). `certificates` are those of the partner, in PEM.
+    `allow_sha1`, `keep_expired`: signatures with SHA-1 are taken, and those of a certificate that
+    has run out (EB-169, EB-172).
     """
 
     cpa_id: str
@@ -45,6 +50,12 @@ class Agreed:
     checks_ref_to: bool = False
     service_type: str = ""
     clock_tolerance: int = 0
+    signed: bool = False
+    ack_signed: bool = False
+    can_sign: bool = False
+    certificates: tuple[str, ...] = ()
+    allow_sha1: bool = False
+    keep_expired: bool = False
 
     @property
     def ours(self) -> Party:
@@ -124,11 +135,6 @@ def breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
     yield from _presence(
         f"{_HEADER}/eb:AckRequested", agreed.ack, there=bool(message.ack_requested)
     )
-    if any(asked.signed for asked in message.ack_requested):
-        # No agreement has signatures yet: an unsigned Acknowledgment would be refused.
-        yield _inconsistent(
-            f"{_HEADER}/eb:AckRequested", "asks for a signed Acknowledgment: we sign none"
-        )
     yield from _presence(
         f"{_HEADER}/eb:SyncReply",
         _SYNC_REPLY.get(agreed.sync_reply, ALWAYS),

@@ -1,10 +1,10 @@
 """The decision about an ebMS message that was parsed and attributed to an agreement: the checks in
 their order (EB-065).
 
-MIME, header and parties, then whether the message is known, then what its sender has secured, the
-agreement's terms and the TimeToLive, then Manifest and order, then our own limits. The first check
-that fails decides. Only a known message is answered even if its MIME package was damaged on the way
-(EB-112).
+MIME, the signature, header and parties, then whether the message is known, then encryption,
+the agreement's terms and the TimeToLive, then Manifest and order, then our own limits. The first
+check that fails decides. Only a copy of a known message is answered even if its MIME package was
+damaged on the way, or its signature does not fit any more: it is what was taken (EB-112).
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ from msh.protocol.vocabulary import ErrorCode as InnerCode
 
 from .agreement import Agreed, breaches, tolerated, wrong_parties
 from .message import Defect, Error, ReceivedMessage, damage, errors_to_report
+from .proof import unproven, unsignable
 from .vocabulary import ErrorCode, OrderStatus, Stage
 
 _MESSAGE_DATA = "/SOAP:Envelope/SOAP:Header/eb:MessageHeader/eb:MessageData"
@@ -33,6 +34,12 @@ _WIRE_CODES = {
     InnerCode.SEQUENCE_STALE: ErrorCode.INCONSISTENT,
     InnerCode.SEQUENCE_CONFLICT: ErrorCode.INCONSISTENT,
 }
+_BEFORE_ID = {
+    Known.NO: (Stage.MIME, Stage.SIGNATURE, Stage.HEADER),
+    Known.OTHER: (Stage.SIGNATURE, Stage.HEADER),
+    Known.SAME: (Stage.HEADER,),
+}
+"""What is checked before a known MessageId decides."""
 _LOCATIONS = {
     InnerCode.MESSAGE_ID_REUSED: f"{_MESSAGE_DATA}/eb:MessageId",
     InnerCode.TIME_TO_LIVE_EXPIRED: f"{_MESSAGE_DATA}/eb:TimeToLive",
@@ -127,9 +134,8 @@ def _checked(
 ) -> Ruling | tuple[str, ...]:
     """The ruling, if one can be made without order and limits; else the notes."""
     header = received.message.header
-    defects = tolerated(received.defects, agreed)
-    before_id = (Stage.MIME, Stage.HEADER) if event.known is Known.NO else (Stage.HEADER,)
-    early = tuple(one for one in defects if one.stage in before_id)
+    defects = (*tolerated(received.defects, agreed), *unproven(received, agreed))
+    early = tuple(one for one in defects if one.stage in _BEFORE_ID[event.known])
     errors = errors_to_report(early, agreed.lenient) or wrong_parties(
         agreed, header.from_party, header.to_party
     )
@@ -138,7 +144,11 @@ def _checked(
     if event.known is not Known.NO:
         return _ruling(arrival.of_known(event), _of_damaged_copy(defects, agreed))
     secured = tuple(one for one in defects if one.stage is Stage.SECURITY)
-    terms = (*breaches(received.message, agreed), *_unknown_reference(event))
+    terms = (
+        *unsignable(received, agreed),
+        *breaches(received.message, agreed),
+        *_unknown_reference(event),
+    )
     late = tuple(one for one in defects if one.stage > Stage.SECURITY)
     errors = errors_to_report(secured, agreed.lenient)
     if errors := errors or _errors_of_new(received, agreed, event, terms, late):
@@ -182,9 +192,10 @@ def _errors_of_new(
 
 def _refused(errors: tuple[Error, ...]) -> Ruling:
     """The refusal of a damaged package is not kept: its content is unknown, the next copy may be
-    intact, and is decided by itself."""
-    damaged = errors[0].code == ErrorCode.MIME_PROBLEM
-    return Ruling(() if damaged else (do.KeepRefusal(),), errors)
+    intact, and is decided by itself. Nor is that of a signature, without which anybody could have
+    a message of the partner refused."""
+    again = errors[0].code == ErrorCode.MIME_PROBLEM or errors[0].location.endswith("ds:Signature")
+    return Ruling(() if again else (do.KeepRefusal(),), errors)
 
 
 def _ruling(effects: Effects, notes: tuple[str, ...] = ()) -> Ruling:

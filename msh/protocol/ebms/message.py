@@ -9,6 +9,7 @@ from msh.protocol.received import are_of_copies
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 from msh.protocol.vocabulary import Severity as InnerSeverity
 
+from .signature import SignedReference
 from .vocabulary import (
     ERROR_CONTEXT,
     Actor,
@@ -83,27 +84,15 @@ class MessageOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """A ds:Reference in an Acknowledgment: what of the message was signed, and its digest.
-
-    `markup` is the element as it can stand in any document.
-    """
-
-    uri: str
-    method: str
-    value: str
-    markup: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """The block. `timestamp`, when the message was taken, is None where the peer gave none."""
+    """The block. `timestamp`, when the message was taken, is None where the peer gave none.
+    `digests`: the ds:References of what it acknowledges (EB-098)."""
 
     ref_to_message_id: str
     timestamp: datetime | None
     actor: Actor = Actor.TO_PARTY_MSH
     party_ids: tuple[PartyId, ...] = ()
-    digests: tuple[Digest, ...] = ()
+    digests: tuple[SignedReference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +160,17 @@ class Message:
     signed: bool = False
     """Whether there is a ds:Signature in the header. Nothing is verified here."""
 
+    def acknowledging(self, message_id: str) -> tuple[Acknowledgment, ...]:
+        """The blocks about a message of ours, as `answers` has them."""
+        if self.header.kind.is_signal:
+            return self.acknowledgments
+        header_ref = self.header.ref_to_message_id
+        return tuple(
+            one
+            for one in self.acknowledgments
+            if (one.ref_to_message_id or header_ref) == message_id
+        )
+
     @property
     def answers(self) -> tuple["AnswerTo", ...]:
         """Return the answers to messages of ours, one for each message. In a signal the header
@@ -209,7 +209,9 @@ class ReceivedMessage:
     `content_digest` (32 bytes) is the same for every copy, however it is written and packed, and
     whatever its Timestamp, TimeToLive or Signature (EB-101): IDENTITY_BYTES of what identifies it
     in its envelope, then as many of its payloads. `envelope` has the bytes as they came (EB-026).
-    `notes` are sentences for operators about what was taken leniently.
+    `notes` are sentences for operators about what was taken leniently. `signed_by_partner` has the
+    References of its signature, if that was verified: then `message` is what they cover, but for
+    what is for the next node alone (EB-166).
     """
 
     message: Message
@@ -218,6 +220,7 @@ class ReceivedMessage:
     envelope: bytes = field(repr=False)
     defects: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()
+    signed_by_partner: tuple[SignedReference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

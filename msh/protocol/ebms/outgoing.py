@@ -66,6 +66,8 @@ class Outgoing(Protocol):
     @property
     def ack_actor(self) -> str: ...
     @property
+    def ack_signed(self) -> bool: ...
+    @property
     def eliminates(self) -> str: ...
     @property
     def sync_reply(self) -> str: ...
@@ -102,9 +104,10 @@ def message_of(
         time_to_live=expires_at,
         eliminates_duplicates=_OF_SETTING.get(outgoing.eliminates, reliable),
     )
+    asked = AckRequested(outgoing.ack_signed, _ACTORS[outgoing.ack_actor])
     return Message(
         header,
-        ack_requested=(AckRequested(actor=_ACTORS[outgoing.ack_actor]),) if asks else (),
+        ack_requested=(asked,) if asks else (),
         sync_reply=outgoing.sync_reply != NO_SYNC,
         order=_message_order(order) if order else None,
         manifest=tuple(references),

@@ -7,7 +7,6 @@ from datetime import datetime
 from .message import (
     Acknowledgment,
     AckRequested,
-    Digest,
     Error,
     Message,
     MessageHeader,
@@ -15,6 +14,7 @@ from .message import (
     Service,
     StatusResponse,
 )
+from .signature import SignedReference
 from .vocabulary import SERVICE, Kind
 
 
@@ -49,7 +49,7 @@ def acknowledgment(
     signal: Signal,
     asked: Sequence[AckRequested],
     received_at: datetime,
-    digests: tuple[Digest, ...] = (),
+    digests: tuple[SignedReference, ...] = (),
 ) -> Message:
     """One message with a block for each actor that was asked for (EB-097)."""
     blocks = tuple(

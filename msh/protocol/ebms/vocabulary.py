@@ -100,7 +100,8 @@ class Stage(IntEnum):
     """The order in which a message is checked, as far as its bytes alone decide (EB-065)."""
 
     MIME = 1
-    HEADER = 2
-    SECURITY = 3
-    MANIFEST = 4
-    ORDER = 5
+    SIGNATURE = 2
+    HEADER = 3
+    SECURITY = 4
+    MANIFEST = 5
+    ORDER = 6

@@ -210,7 +210,7 @@ LOAD_COPIES = Statement(
            agreement.our_party_context, agreement.their_party, agreement.their_party_context,
            message.from_role AS our_role, message.to_role AS their_role, message.service_type,
            agreement.ack, agreement.ack_actor, agreement.eliminates, agreement.sync_reply,
-           agreement.soap_action,
+           agreement.soap_action, agreement.signed, agreement.ack_signed,
            part.wires, part.content_ids, part.descriptions, {ROUTE_COLUMNS}
     FROM msh_outboundmessage message
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id

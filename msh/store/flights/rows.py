@@ -180,6 +180,8 @@ class FlyingCopy(RouteColumns):
     service_type: str
     ack: str
     ack_actor: str
+    ack_signed: bool
+    signed: bool
     eliminates: str
     sync_reply: str
     soap_action: str

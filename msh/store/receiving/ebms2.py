@@ -27,6 +27,7 @@ from msh.protocol.flight.conversation import Conversation, Position, position
 from msh.protocol.kinds import IncidentKind
 from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.signing_keys import why_no_key
 from msh.store import capacity, incidents
 from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
@@ -97,6 +98,12 @@ def agreed_of(row: AgreementRow) -> Agreed:
         checks_ref_to=row.check_ref_to,
         service_type=row.service_type,
         clock_tolerance=row.clock_tolerance,
+        signed=row.signed,
+        ack_signed=row.ack_signed,
+        can_sign=(row.signed or row.ack_signed) and not why_no_key(),
+        certificates=(row.certificate,) if row.certificate else (),
+        allow_sha1=row.allow_sha1,
+        keep_expired=row.keep_expired,
     )
 
 
@@ -244,13 +251,13 @@ def _postponed(pair: Pair, received: ReceivedMessage) -> Postponed | None:
 
 
 def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Call[object]]:
-    message, header = received.message, received.message.header
+    header = received.message.header
     for effect in ruling.effects:
         match effect:
             case do.QueueAck():
-                yield ack_call(pair, message)
+                yield ack_call(pair, received)
             case do.RepeatAnswer():
-                yield repeat_call(pair, message)
+                yield repeat_call(pair, received)
             case do.CountDuplicate():
                 if pair.row.known_id is not None:
                     yield COUNT_DUPLICATE(key=pair.row.known_id)

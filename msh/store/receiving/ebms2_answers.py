@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from msh.models import SignalKind
@@ -12,9 +13,11 @@ from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.message import Error, Message, ReceivedMessage, is_copy
 from msh.protocol.receiver import Known
 from msh.protocol.uri import host_of
+from msh.signing_keys import our_key
 from msh.store import history
 from msh.store.engine import Call
 from msh.store.history import HistoryRow
+from msh.wire.ebms2 import signature
 from msh.wire.ebms2.envelope import compose_alone
 from partners.models import Partner
 
@@ -64,23 +67,28 @@ def event_call(pair: Pair, message_id: str, event: str, detail: str) -> Call[Non
     return history.insert_or_count(HistoryRow(*about, detail=detail, at=pair.row.now))
 
 
-def first_ack(pair: Pair, message: Message) -> KeptSignal:
+def first_ack(pair: Pair, received: ReceivedMessage) -> KeptSignal:
+    """With the digests of what it acknowledges (EB-098), signed if the agreement says so (EB-099).
+    Raises KeyUnusable."""
+    message, agreed = received.message, pair.found.agreed
     about = _About(message.header.message_id, message.header.conversation_id)
-    taken_at = pair.row.known_at or pair.row.now
     ack = signals.acknowledgment(
-        signal_about(pair.found, pair.row.now, *about), message.ack_requested, taken_at
+        signal_about(pair.found, pair.row.now, *about),
+        message.ack_requested,
+        pair.row.known_at or pair.row.now,
+        received.signed_by_partner,
     )
-    return _kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack)
+    return _kept(pair, about, SignalKind.ACKNOWLEDGEMENT, ack, signed=agreed.ack_signed)
 
 
-def ack_call(pair: Pair, message: Message) -> Call[object]:
+def ack_call(pair: Pair, received: ReceivedMessage) -> Call[object]:
     """The first answer, unless there is one."""
-    return _keep(pair, first_ack(pair, message))
+    return _keep(pair, first_ack(pair, received))
 
 
-def repeat_call(pair: Pair, message: Message) -> Call[object]:
+def repeat_call(pair: Pair, received: ReceivedMessage) -> Call[object]:
     if pair.row.known_id is not None:
-        return ack_call(pair, message)
+        return ack_call(pair, received)
     repeat = ebms2_sql.ANSWER_AGAIN if pair.on_connection else ebms2_sql.REPEAT_KEPT
     return repeat(key=pair.row.refused_id, at=pair.row.now, expires_at=pair.expires_at)
 
@@ -103,7 +111,7 @@ def error_calls(
     about, first = _About(message_id, conversation_id), errors[0]
     error = signals.message_error(signal_about(pair.found, pair.row.now, *about), errors)
     kept = replace(
-        _kept(pair, about, SignalKind.ERROR, error),
+        _kept(pair, about, SignalKind.ERROR, error, signed=pair.found.agreed.can_sign),
         code=code,
         location=first.location,
         description=first.description,
@@ -136,8 +144,11 @@ def signal_about(
     )
 
 
-def _kept(pair: Pair, about: _About, kind: SignalKind, signal: Message) -> KeptSignal:
-    content_type, body = compose_alone(signal)
+def _kept(
+    pair: Pair, about: _About, kind: SignalKind, signal: Message, *, signed: bool
+) -> KeptSignal:
+    sign = partial(signature.sign, parts={}, key=our_key()) if signed else None
+    content_type, body = compose_alone(signal, sign)
     return KeptSignal(
         pair.link_id,
         kind.value,

@@ -226,7 +226,7 @@ def _conversation_before(
 
 
 def _values(agreement: _Agreement, pair: Pair, received: ReceivedMessage) -> dict[str, object]:
-    ack = first_ack(pair, received.message)
+    ack = first_ack(pair, received)
     return columns_of(pair, received) | {
         "agreement_version": agreement.version,
         "tpa_id": agreement.agreed.cpa_id,

@@ -32,6 +32,11 @@ class AgreementRow:
     service_type: str
     clock_tolerance: int
     ordered: bool
+    signed: bool
+    ack_signed: bool
+    certificate: str
+    allow_sha1: bool
+    keep_expired: bool
     horizon: int
     unreached: bool
 
@@ -85,6 +90,8 @@ AGREEMENT_COLUMNS = """
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
     agreement.check_ref_to, agreement.service_type, agreement.clock_tolerance,
+    agreement.signed, agreement.ack_signed, agreement.certificate, agreement.allow_sha1,
+    agreement.keep_expired,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
             AND suspended_for = 'partner_unreachable') AS unreached

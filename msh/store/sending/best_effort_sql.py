@@ -47,6 +47,8 @@ class BestEffortRow(CopyRow):
     service_type: str
     ack: str
     ack_actor: str
+    ack_signed: bool
+    signed: bool
     eliminates: str
     sync_reply: str
     soap_action: str
@@ -59,7 +61,8 @@ LOAD_BEST_EFFORT = Statement(
         """
            agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
            message.to_role AS their_role, message.service_type, agreement.ack, agreement.ack_actor,
-           agreement.eliminates, 'none' AS sync_reply, agreement.soap_action,
+           agreement.eliminates, 'none' AS sync_reply, agreement.soap_action, agreement.signed,
+           agreement.ack_signed,
         """,
     ),
     BestEffortRow,

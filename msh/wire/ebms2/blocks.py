@@ -10,12 +10,12 @@ from msh.protocol.ebms.message import (
     LAST_SEQUENCE_NUMBER,
     Acknowledgment,
     AckRequested,
-    Digest,
     Error,
     MessageOrder,
     Reference,
     StatusResponse,
 )
+from msh.protocol.ebms.signature import SignedReference
 from msh.protocol.ebms.vocabulary import (
     ERROR_CONTEXT,
     Actor,
@@ -121,14 +121,14 @@ def _acknowledgment(block: Block, actor: Actor) -> Acknowledgment:
     )
 
 
-def _digest(element: etree._Element) -> Digest:
+def _digest(element: etree._Element) -> SignedReference:
+    """Its transforms are not read: the digest is only compared with one of ours (EB-179)."""
     method = element.find(ds("DigestMethod"))
     value = element.find(ds("DigestValue"))
-    return Digest(
+    return SignedReference(
         element.get("URI", ""),
         "" if method is None else method.get("Algorithm", ""),
         "" if value is None else "".join(prose_of(value).split()),
-        etree.tostring(element, encoding="unicode", with_tail=False),
     )
 
 

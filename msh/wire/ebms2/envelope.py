@@ -1,7 +1,7 @@
 """Whole messages: an envelope alone, or in one package with its payloads."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -31,6 +31,7 @@ from .reader import read
 from .soap import read_fault
 from .writer import write
 
+Sign = Callable[[bytes], bytes]
 _ALONE = frozenset({"text/xml", "application/xml"})
 _SOAP_12 = "application/soap+xml"
 """The media type of SOAP 1.2. Such messages are refused by their type, as those of unknown dialects
@@ -114,30 +115,36 @@ def _file_name(payload: Payload) -> str:
     return disposition(payload.label)
 
 
-def compose_head(message: Message, boundary: str) -> bytes:
+def compose_head(message: Message, boundary: str, sign: Sign | None = None) -> bytes:
     """The first part of a message with payloads. Raises ValueError, naming the place, for a
     message that could not be read back as it is."""
     return mime.compose_part(
-        root_id(boundary), CONTENT_TYPE, _envelope(message), boundary, last=False, more=""
+        root_id(boundary), CONTENT_TYPE, _envelope(message, sign), boundary, last=False, more=""
     )
 
 
 def compose_outgoing(
-    outgoing: Outgoing, expires_at: datetime | None, now: datetime, order: Order | None = None
+    outgoing: Outgoing,
+    expires_at: datetime | None,
+    now: datetime,
+    order: Order | None = None,
+    sign: Sign | None = None,
 ) -> bytes:
     """The envelope of a message of a business: its first part, or the whole of it if there are no
-    payloads. Raises as `compose_head`."""
+    payloads; `sign` gives it with a signature. Raises as `compose_head`."""
     described = zip(outgoing.content_ids or (), outgoing.descriptions or (), strict=True)
     references = [Reference(cid(one), one, description) for one, description in described]
     message = message_of(outgoing, references, expires_at=expires_at, now=now, order=order)
-    return compose_head(message, outgoing.boundary) if references else _envelope(message)
+    if not references:
+        return _envelope(message, sign)
+    return compose_head(message, outgoing.boundary, sign)
 
 
-def compose_alone(message: Message) -> tuple[str, bytes]:
+def compose_alone(message: Message, sign: Sign | None = None) -> tuple[str, bytes]:
     """Content-Type and body of a message without payload (EB-001). Raises as `compose_head`."""
     if any(reference.content_id for reference in message.manifest):
         raise ValueError("the Manifest names a payload: a package is needed")
-    return CONTENT_TYPE, _envelope(message)
+    return CONTENT_TYPE, _envelope(message, sign)
 
 
 def manifest(payloads: Sequence[Payload]) -> tuple[Reference, ...]:
@@ -148,8 +155,8 @@ def manifest(payloads: Sequence[Payload]) -> tuple[Reference, ...]:
     )
 
 
-def _envelope(message: Message) -> bytes:
-    envelope = write(message)
+def _envelope(message: Message, sign: Sign | None) -> bytes:
+    envelope = sign(write(message)) if sign else write(message)
     check_size(envelope)
     return envelope
 

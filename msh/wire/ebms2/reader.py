@@ -56,7 +56,6 @@ class _Reader:
         message = self._message(header)
         self._check_order(message)
         self._check_signal(message)
-        self._check_signature(message)
         return EnvelopeReading(message, _identity(message))
 
     def _check_places(self) -> None:
@@ -117,18 +116,6 @@ class _Reader:
             self._add("EB-125", location, sentence, Stage.ORDER)
         if message.sync_reply:
             self._add("EB-076", location, "does not go with SyncReply", Stage.ORDER)
-
-    def _check_signature(self, message: Message) -> None:
-        """We verify none, and nobody else would: its sender counts on it (EB-175)."""
-        if message.signed and not message.header.kind.is_signal:
-            self.findings.add(
-                "EB-175",
-                ErrorCode.SECURITY_FAILURE,
-                f"{HEADER}/ds:Signature",
-                "is not verified here: the agreement does not leave that to the application",
-                stage=Stage.SECURITY,
-                waivable=True,
-            )
 
     def _check_signal(self, message: Message) -> None:
         """Whether a signal has what it is about. None of it is ever answered (EB-062)."""

@@ -8,23 +8,26 @@ verifies, so that each thread has parts of its own, and none waits for another.
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
-from xml.sax.saxutils import quoteattr
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote, unquote
 
-import xmlsec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
+from msh.protocol.ebms.errors import NotAMessage, Unusable
+from msh.protocol.ebms.message import Message, ReceivedMessage
 from msh.protocol.ebms.signature import (
     C14N,
     ENVELOPED,
     NEXT,
     NEXT_MSH,
-    RSA_SHA256,
     SHA256,
+    UNSIGNED_NODES,
     XPATH,
     SignatureTerms,
     SignedInfo,
@@ -33,10 +36,15 @@ from msh.protocol.ebms.signature import (
     shortened,
     why_not_taken,
 )
+from msh.protocol.ebms.vocabulary import Actor
 from msh.wire import document
 from msh.wire.text import shown
 
+from .elements import Findings
+from .keys import SigningKey, Trusted
 from .names import DS, SOAP, ds, soap
+from .reader import read
+from .writer import signed_reference
 
 _LIMIT = 1_100  # References: as many as a package has parts, and some
 _NAME_LIMIT = 200  # characters of an algorithm, in a reason
@@ -44,24 +52,6 @@ _NAME_LIMIT = 200  # characters of an algorithm, in a reason
 
 class SignatureRefused(Exception):
     """A signature that does not prove its message. Its text goes on after the name of the place."""
-
-
-@dataclass(frozen=True, slots=True)
-class SigningKey:
-    """A key of ours with its certificate. `private` is PEM without a password."""
-
-    private: bytes = field(repr=False)
-    certificate: x509.Certificate
-    method: str = RSA_SHA256
-    digest: str = SHA256
-
-
-@dataclass(frozen=True, slots=True)
-class Trusted:
-    """A certificate of an agreement. `kept_expired`: it is taken although it has run out."""
-
-    certificate: x509.Certificate
-    kept_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +99,21 @@ def _close(octets: _Octets) -> None:
     """xmlsec wants one."""
 
 
-xmlsec.cleanup_callbacks()  # those of libxml2, which open files and addresses
-xmlsec.register_callbacks(_has, _open, _read, _close)
+_lock = threading.Lock()
+_library: Any = None
+
+
+def _xmlsec() -> Any:
+    """The library, imported with the first signature: that takes a fifth of a second and 12 MB,
+    which an MSH without signed agreements does not need."""
+    global _library
+    with _lock:
+        if _library is None:
+            xmlsec = import_module("xmlsec")
+            xmlsec.cleanup_callbacks()  # those of libxml2, which open files and addresses
+            xmlsec.register_callbacks(_has, _open, _read, _close)
+            _library = xmlsec
+    return _library
 
 
 class _Parts:
@@ -141,9 +144,12 @@ def verify(
     root = document.parse_whole(envelope)
     signature = _only_signature(root)
     signed = _signed_info(signature)
+    parts = _as_named(signed, parts)
     if why := why_not_taken(signed, parts.keys(), terms):
         raise SignatureRefused(why)
     certificate = _key_of(signature, trusted, now)
+    _check_parts(signed, parts)
+    xmlsec = _xmlsec()
     context = xmlsec.SignatureContext()
     context.key = xmlsec.Key.from_memory(
         certificate.public_bytes(Encoding.DER), xmlsec.constants.KeyDataFormatCertDer, None
@@ -152,7 +158,9 @@ def verify(
         with _Parts(parts):
             context.verify(signature)
     except xmlsec.Error:
-        raise SignatureRefused(_which_is_wrong(signed, parts)) from None
+        raise SignatureRefused(
+            "does not fit: the envelope or the signature was changed, or another key has signed"
+        ) from None
     return Verified(_only_signed(root, signature), signed.references, certificate)
 
 
@@ -252,12 +260,32 @@ def _of(certificate: x509.Certificate) -> str:
     return f"is of certificate {certificate.serial_number:X}, which"
 
 
-def _which_is_wrong(signed: SignedInfo, parts: Mapping[str, bytes]) -> str:
-    """Which digest does not fit, if it is that of a part."""
-    for reference in signed.references:
-        if reference.uri and _digest(reference.method, parts[reference.uri]) != reference.value:
-            return f"does not fit part {shown(reference.uri)}: the digest is another"
-    return "does not fit: the envelope or the signature was changed, or another key has signed"
+def _as_named(signed: SignedInfo, parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The parts by the URIs by which the signature names them: a Content-ID can be written in more
+    than one way (RFC 2392)."""
+    octets = {_content_id(uri): (uri, content) for uri, content in parts.items()}
+    named = {
+        one.uri: octets[name]
+        for one in signed.references
+        if (name := _content_id(one.uri)) in octets
+    }
+    others = parts.keys() - {uri for uri, _ in named.values()}
+    return {uri: content for uri, (_, content) in named.items()} | {
+        uri: parts[uri] for uri in others
+    }
+
+
+def _content_id(uri: str) -> str:
+    """Empty for what names no part as a whole: xmlsec would look behind a `#` for a piece of it."""
+    return unquote(uri[4:]) if uri[:4].lower() == "cid:" and "#" not in uri else ""
+
+
+def _check_parts(signed: SignedInfo, parts: Mapping[str, bytes]) -> None:
+    """Compare the digest of each part, for a reason that names it; and by the octets themselves,
+    whatever xmlsec makes of a URI. Raises SignatureRefused."""
+    for one in signed.references:
+        if one.uri and _digest(one.method, parts[one.uri]) != one.value:
+            raise SignatureRefused(f"does not fit part {shown(one.uri)}: the digest is another")
 
 
 def _digest(method: str, octets: bytes) -> str:
@@ -272,6 +300,47 @@ _HASHES: Mapping[str, hashes.HashAlgorithm] = {
     "http://www.w3.org/2001/04/xmldsig-more#sha384": hashes.SHA384(),
     "http://www.w3.org/2001/04/xmlenc#sha512": hashes.SHA512(),
 }
+
+
+def verified(
+    received: ReceivedMessage,
+    trusted: Sequence[Trusted],
+    terms: SignatureTerms,
+    now: datetime,
+) -> ReceivedMessage:
+    """The message as `verify` has it: read again from what the signature covers, and equal to what
+    was read before, but for what is for the next node alone (EB-174). Raises as `verify`."""
+    envelope, _ = document.in_utf_8(received.envelope)
+    parts = {f"cid:{quote(one.content_id, safe='@')}": one.content for one in received.payloads}
+    found = verify(envelope, parts, trusted, terms, now)
+    try:
+        again = read(etree.tostring(found.envelope, encoding="UTF-8"), Findings()).message
+    except (NotAMessage, Unusable):
+        raise SignatureRefused("does not cover the MessageHeader") from None
+    if _covered(again) != _covered(received.message):
+        raise SignatureRefused("covers another message than the one that is read")
+    return replace(received, signed_by_partner=found.references)
+
+
+def _covered(message: Message) -> Message:
+    """What is left of it without what a signature leaves out (EB-166)."""
+    return replace(
+        message,
+        sync_reply=False,
+        ack_requested=tuple(one for one in message.ack_requested if _is_covered(one.actor)),
+        acknowledgments=tuple(one for one in message.acknowledgments if _is_covered(one.actor)),
+        signed=False,
+    )
+
+
+def _is_covered(actor: Actor) -> bool:
+    return actor is not Actor.NEXT_MSH
+
+
+def references_of(envelope: bytes) -> tuple[SignedReference, ...]:
+    """The References of the signature of an envelope of ours; none if it has none (EB-179)."""
+    signature = document.parse_whole(envelope).find(f"{soap('Header')}/{ds('Signature')}")
+    return () if signature is None else _signed_info(signature).references
 
 
 def _only_signed(root: etree._Element, signature: etree._Element) -> etree._Element:
@@ -295,6 +364,7 @@ def sign(envelope: bytes, parts: Mapping[str, bytes], key: SigningKey) -> bytes:
     root = document.parse_whole(envelope)
     signature = etree.fromstring(_template(parts, key))
     next(root.iterchildren(soap("Header"))).append(signature)
+    xmlsec = _xmlsec()
     context = xmlsec.SignatureContext()
     context.key = xmlsec.Key.from_memory(key.private, xmlsec.constants.KeyDataFormatPem, None)
     with _Parts(parts):
@@ -303,23 +373,17 @@ def sign(envelope: bytes, parts: Mapping[str, bytes], key: SigningKey) -> bytes:
 
 
 def _template(parts: Iterable[str], key: SigningKey) -> str:
-    actor = "ancestor-or-self::node()[@SOAP:actor=&quot;{}&quot;]"
-    xpath = f"not({actor.format(NEXT_MSH)} | {actor.format(NEXT)})"
-    of_envelope = (
-        f'<ds:Transforms><ds:Transform Algorithm="{ENVELOPED}"/><ds:Transform Algorithm="{XPATH}">'
-        f'<ds:XPath xmlns:SOAP="{SOAP}">{xpath}</ds:XPath></ds:Transform>'
-        f'<ds:Transform Algorithm="{C14N}"/></ds:Transforms>'
+    transforms = (Transform(ENVELOPED), Transform(XPATH, UNSIGNED_NODES), Transform(C14N))
+    references = (
+        SignedReference("", key.digest, "", transforms),
+        *(SignedReference(uri, key.digest, "") for uri in parts),
     )
-    digest = f'<ds:DigestMethod Algorithm="{key.digest}"/><ds:DigestValue/>'
-    references = "\n".join(
-        f"<ds:Reference URI={quoteattr(uri)}>{'' if uri else of_envelope}{digest}</ds:Reference>"
-        for uri in ("", *parts)
-    )
+    written = "\n".join(map(signed_reference, references))
     certificate = b64encode(key.certificate.public_bytes(Encoding.DER)).decode()
     return (
         f'<ds:Signature xmlns:ds="{DS}">\n<ds:SignedInfo>\n'
         f'<ds:CanonicalizationMethod Algorithm="{C14N}"/>\n'
-        f'<ds:SignatureMethod Algorithm="{key.method}"/>\n{references}\n</ds:SignedInfo>\n'
+        f'<ds:SignatureMethod Algorithm="{key.method}"/>\n{written}\n</ds:SignedInfo>\n'
         "<ds:SignatureValue/>\n<ds:KeyInfo><ds:X509Data><ds:X509Certificate>"
         f"{certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>\n</ds:Signature>\n"
     )

@@ -19,12 +19,13 @@ from msh.protocol.ebms.message import (
     StatusResponse,
     highest_severity,
 )
+from msh.protocol.ebms.signature import NEXT, NEXT_MSH, SignedReference, Transform
 from msh.protocol.ebms.vocabulary import SERVICE, Actor, Kind, Severity
 from msh.protocol.message import MESSAGE_ID_LIMIT
 from msh.wire.text import prose
 from msh.wire.values import VALUE_LIMIT, in_utc, strict
 
-from .names import EB, SOAP, SOAP_SCHEMA, VERSION, XLINK, XSI
+from .names import DS, EB, SOAP, SOAP_SCHEMA, VERSION, XLINK, XSI
 
 _ENVELOPE = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -34,6 +35,12 @@ _ENVELOPE = (
 )
 _HEAD = f'eb:version="{VERSION}" SOAP:mustUnderstand="1"'
 _PROSE_LIMIT = 1000  # characters of a Description of ours
+_OF_ACTOR = "ancestor-or-self::node()[@SOAP:actor=&quot;{}&quot;]"
+_XPATH = (
+    f'<ds:XPath xmlns:SOAP="{SOAP}">'
+    f"not({_OF_ACTOR.format(NEXT_MSH)} | {_OF_ACTOR.format(NEXT)})</ds:XPath>"
+)
+"""The one expression that an allowed signature has."""
 
 
 def write(message: Message) -> bytes:
@@ -175,10 +182,26 @@ def _acknowledgment(block: Acknowledgment) -> str:
         _instant("Timestamp", block.timestamp),
         _text("RefToMessageId", block.ref_to_message_id, MESSAGE_ID_LIMIT),
         block.party_ids and f"<eb:From>{_party_ids(block.party_ids)}</eb:From>",
-        *(each.markup for each in block.digests),
+        *map(signed_reference, block.digests),
         "</eb:Acknowledgment>\n",
     )
     return "\n".join(line for line in lines if line)
+
+
+def signed_reference(reference: SignedReference) -> str:
+    """A ds:Reference as it can stand in any document, its XPath as EB-166 has it."""
+    transforms = "".join(map(_transform, reference.transforms))
+    return (
+        f'<ds:Reference xmlns:ds="{DS}" URI={quoteattr(reference.uri)}>'
+        f"{transforms and f'<ds:Transforms>{transforms}</ds:Transforms>'}"
+        f"<ds:DigestMethod Algorithm={quoteattr(reference.method)}/>"
+        f"<ds:DigestValue>{escape(reference.value)}</ds:DigestValue></ds:Reference>"
+    )
+
+
+def _transform(transform: Transform) -> str:
+    inner = _XPATH if transform.expression else ""
+    return f"<ds:Transform Algorithm={quoteattr(transform.algorithm)}>{inner}</ds:Transform>"
 
 
 def _error_list(errors: tuple[Error, ...]) -> str:

@@ -130,7 +130,6 @@ def test_two_signatures_or_manifests_are_inconsistent() -> None:
     assert defects(document) == [
         ("EB-024", "Inconsistent", f"{AT}/ds:Signature"),
         ("EB-024", "Inconsistent", "/SOAP:Envelope/SOAP:Body/eb:Manifest"),
-        ("EB-175", "SecurityFailure", f"{AT}/ds:Signature"),
     ]
 
 
@@ -217,8 +216,6 @@ def test_an_acknowledgment_is_read_with_its_digests() -> None:
     )
     assert (digest.uri, digest.value) == ("cid:order@x", "YWJjZA==")
     assert digest.method.endswith("sha256")
-    assert digest.markup.startswith("<ds:Reference")
-    assert 'xmlns:ds="http://www.w3.org/2000/09/xmldsig#"' in digest.markup
 
 
 def acknowledged(message: Message) -> list[str]:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from msh.protocol.ebms.message import MessageOrder
+from msh.protocol.ebms.message import AckRequested, MessageOrder
 from msh.protocol.ebms.vocabulary import OrderStatus
 from msh.protocol.flight.serial import Order
 from msh.protocol.message import Payload
+from msh.wire import mime
 from msh.wire.dialect import EBMS2, TRP, answer_of
 from msh.wire.ebms2 import envelope
 
@@ -36,6 +37,7 @@ class Draft:
     their_role: str = "Seller"
     ack: str = "perMessage"
     ack_actor: str = "toPartyMSH"
+    ack_signed: bool = False
     eliminates: str = "perMessage"
     sync_reply: str = "none"
     soap_action: str = "ebXML"
@@ -46,7 +48,7 @@ class Draft:
 def written(draft: Draft, order: Order | None = None) -> Any:
     assert EBMS2.compose_head is not None
     parts = [Payload(b"<order/>", "application/xml", one) for one in draft.content_ids or ()]
-    head = EBMS2.compose_head(draft, END, NOW, order)
+    head = EBMS2.compose_head(draft, END, NOW, order, None)
     body = b"".join((head, *EBMS2.compose_parts(parts, draft.boundary)))
     came = envelope.parse(EBMS2.content_type(draft.boundary, bool(parts)), body)
     assert came.defects == ()
@@ -111,3 +113,23 @@ def test_soap_action() -> None:
 def test_answer_on_the_connection_has_the_headers_of_a_message() -> None:
     answer = answer_of("text/xml", b"<a/>")
     assert answer == ("text/xml", b"<a/>", (("SOAPAction", '"ebXML"'),))
+
+
+@pytest.mark.requirement("EB-178")
+@pytest.mark.parametrize("content_ids", [("order@us",), None])
+def test_what_signs_gets_the_envelope_and_its_answer_is_stored(content_ids: Any) -> None:
+    draft = Draft(content_ids=content_ids, descriptions=content_ids and ("An order",))
+
+    def sign(document: bytes) -> bytes:
+        return document.replace(b"</SOAP:Header>", b"<signed/></SOAP:Header>")
+
+    assert EBMS2.compose_head is not None
+    plain, head = (EBMS2.compose_head(draft, END, NOW, None, one) for one in (None, sign))
+    document = mime.stored_document(head, draft.boundary)
+    assert document.startswith(b"<?xml")
+    assert document == sign(mime.stored_document(plain, draft.boundary))
+
+
+def test_a_signed_acknowledgment_is_asked_for_where_it_was_agreed() -> None:
+    (asked,) = written(Draft(ack_signed=True)).message.ack_requested
+    assert asked == AckRequested(signed=True)

@@ -2,25 +2,26 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from threading import Thread
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
-from msh.protocol.ebms.signature import RSA_SHA1, SHA1, SignatureTerms
+from msh.protocol.ebms.message import ReceivedMessage
+from msh.protocol.ebms.signature import NEXT, NEXT_MSH, RSA_SHA1, SHA1, SignatureTerms
+from msh.wire.ebms2.keys import SigningKey, Trusted
 from msh.wire.ebms2.signature import (
     SignatureRefused,
-    SigningKey,
-    Trusted,
     Verified,
+    references_of,
     sign,
     verify,
 )
+from msh.wire.ebms2.signature import (
+    verified as proven,
+)
+from tests.keys import new_key
 from tests.wire.ebms2 import samples
 
 EXAMPLE = samples.EXAMPLE.encode()
@@ -29,27 +30,9 @@ PARTS = {"cid:order@acme.example": b"<order/>", "cid:b%25%40x": bytes(range(256)
 TERMS = SignatureTerms()
 
 
-@cache
 def key_of(name: str, begin: int = -1, end: int = 1) -> SigningKey:
     """`begin` and `end`: days from NOW on in which the certificate is valid."""
-    key = rsa.generate_private_key(65537, 2048)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW + timedelta(days=begin))
-        .not_valid_after(NOW + timedelta(days=end))
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return SigningKey(private, certificate)
+    return new_key(name, begin, end, NOW)
 
 
 @cache
@@ -185,6 +168,74 @@ def test_what_is_not_signed_is_not_among_what_was_verified() -> None:
     tags = [one.tag for one in verified(added).envelope.iter("*")]
     assert "{urn:x}SyncReply" not in tags
     assert not any("xmldsig" in str(tag) for tag in tags)
+
+
+def came(document: bytes, *parts: bytes) -> ReceivedMessage:
+    """The signed envelope of samples.EXAMPLE, with its order or other parts."""
+    return samples.parsed(document, *parts)
+
+
+ORDER = {"cid:order@sender.example": samples.ORDER}
+
+
+def proved(document: bytes, *parts: bytes) -> ReceivedMessage:
+    trusted = [Trusted(key_of("acme").certificate)]
+    return proven(came(document, *parts), trusted, TERMS, NOW)
+
+
+@pytest.mark.requirement("EB-174")
+def test_a_message_is_what_its_signature_covers() -> None:
+    document = sign(EXAMPLE, ORDER, key_of("acme"))
+    found = proved(document)
+    assert found.message == came(document).message
+    assert found.signed_by_partner == references_of(document)
+    assert references_of(EXAMPLE) == ()
+
+
+@pytest.mark.requirement("EB-166", "EB-174")
+def test_blocks_for_the_next_node_are_not_compared() -> None:
+    document = sign(EXAMPLE, ORDER, key_of("acme")).decode()
+    frame = 'eb:version="2.0" SOAP:mustUnderstand="1"'
+    sync = f'<eb:SyncReply {frame} SOAP:actor="{NEXT}"/>'
+    asked = f'<eb:AckRequested {frame} SOAP:actor="{NEXT_MSH}" eb:signed="false"/>'
+    message = proved(samples.with_header_block(sync + asked, document).encode()).message
+    assert message.sync_reply
+    assert len(message.ack_requested) == 2
+
+
+@pytest.mark.requirement("EB-174")
+@pytest.mark.parametrize("actor", [NEXT, NEXT_MSH])
+def test_a_header_for_the_next_node_is_no_header(actor: str) -> None:
+    """Nor one that its signer has put there, before the one that counts for others."""
+    header = (
+        EXAMPLE[EXAMPLE.index(b"<eb:MessageHeader") :].partition(b"<eb:AckRequested")[0].strip()
+    )
+    aside = header.replace(
+        b"<eb:MessageHeader", b'<eb:MessageHeader SOAP:actor="%s"' % actor.encode()
+    )
+    only = sign(EXAMPLE.replace(header, aside), ORDER, key_of("acme"))
+    first = sign(EXAMPLE, ORDER, key_of("acme")).replace(
+        header, aside.replace(b"New", b"Old") + header
+    )
+    for document, reason in ((only, "not cover the MessageHeader"), (first, "another message")):
+        with pytest.raises(SignatureRefused, match=reason):
+            proved(document)
+
+
+@pytest.mark.requirement("EB-167")
+@pytest.mark.parametrize("uri", ["cid:order%40sender.example", "CID:order@sender.example"])
+def test_a_part_may_be_named_in_another_way(uri: str) -> None:
+    assert proved(sign(EXAMPLE, {uri: samples.ORDER}, key_of("acme"))).signed_by_partner
+
+
+@pytest.mark.requirement("EB-169")
+@pytest.mark.parametrize("uri", ["cid:order@sender.example#a", "file:///etc/passwd", "order", "#a"])
+def test_nothing_but_whole_parts_reaches_the_library(uri: str) -> None:
+    document = sign(EXAMPLE, ORDER, key_of("acme")).replace(
+        b'cid:order@sender.example"><ds', uri.encode() + b'"><ds'
+    )
+    with pytest.raises(SignatureRefused, match="which is no part of the message"):
+        proved(document)
 
 
 def test_an_envelope_without_signature_is_refused() -> None:

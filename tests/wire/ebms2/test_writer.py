@@ -14,7 +14,6 @@ from msh.protocol.ebms import signals
 from msh.protocol.ebms.message import (
     Acknowledgment,
     AckRequested,
-    Digest,
     Error,
     Message,
     MessageOrder,
@@ -23,6 +22,15 @@ from msh.protocol.ebms.message import (
     Reference,
     Service,
     StatusResponse,
+)
+from msh.protocol.ebms.signature import (
+    ENVELOPED,
+    SHA256,
+    UNSIGNED_NODES,
+    XPATH,
+    SignedReference,
+    Transform,
+    shortened,
 )
 from msh.protocol.ebms.vocabulary import (
     SERVICE,
@@ -36,12 +44,16 @@ from msh.protocol.ebms.vocabulary import (
 from msh.protocol.message import Payload
 from msh.wire import mime
 from msh.wire.ebms2 import envelope
-from msh.wire.ebms2.names import EB, SOAP, XLINK, XSI, eb, soap
+from msh.wire.ebms2.names import EB, SOAP, XLINK, XSI, ds, eb, soap
 from tests.wire.ebms2.samples import MOMENT, composed, header, message, signal
-from tests.wire.ebms2.test_blocks import DIGEST
 
 ERROR = Error("ValueNotRecognized", Severity.ERROR, "//eb:CPAId", "what is this? <&>")
-DIGESTS = (Digest("cid:order@x", "http://www.w3.org/2001/04/xmlenc#sha256", "YWJjZA==", DIGEST),)
+DIGESTS = (
+    SignedReference(
+        "", SHA256, "ZWZnaA==", (Transform(ENVELOPED), Transform(XPATH, UNSIGNED_NODES))
+    ),
+    SignedReference("cid:order@x", SHA256, "YWJjZA=="),
+)
 ALONE: dict[str, Message] = {
     "business": message(manifest=()),
     "best effort": message(manifest=(), ack_requested=(), eliminates_duplicates=False),
@@ -186,9 +198,9 @@ def test_the_manifest_says_what_the_payloads_are() -> None:
 def test_an_acknowledgment_carries_the_digests_it_is_given() -> None:
     whole = signals.acknowledgment(signal(), [AckRequested()], MOMENT, DIGESTS)
     received = envelope.parse(*envelope.compose_alone(whole)).message.acknowledgments[0].digests
-    assert [(each.uri, each.method, each.value) for each in received] == [
-        (each.uri, each.method, each.value) for each in DIGESTS
-    ]
+    assert received == tuple(replace(each, transforms=()) for each in DIGESTS)
+    (xpath,) = document(whole).iter(ds("XPath"))
+    assert shortened(xpath.text or "", ["SOAP"]) == UNSIGNED_NODES
 
 
 # Read or composed here, decided by a flow: EB-038.

@@ -34,10 +34,8 @@ def header_of(message: Message) -> Stored:
         document = bytes(message.header)
     elif message.head is None:
         raise BytesMissing("The header is composed when the message is first sent.")
-    elif not bytes(message.head).startswith(f"--{message.boundary}".encode()):
-        document = bytes(message.head)  # an envelope that stands alone (EB-001)
     else:
-        document = wire.part_content(bytes(message.head), message.boundary)
+        document = wire.stored_document(bytes(message.head), message.boundary)
     return Stored("header.xml", "application/xml", document)
 
 

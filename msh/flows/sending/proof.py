@@ -1,0 +1,123 @@
+"""Signatures in the flows: ours on what is composed, those of partners on what comes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol
+
+from django.utils import timezone
+
+from msh.protocol.ebms.agreement import Agreed
+from msh.protocol.ebms.message import AnswerTo, ReceivedMessage, errors_to_report
+from msh.protocol.ebms.proof import (
+    UNVERIFIED,
+    has_to_be_verified,
+    refused,
+    unproven,
+    why_not_acknowledged,
+)
+from msh.protocol.ebms.signature import SignatureTerms, SignedReference
+from msh.protocol.ebms.vocabulary import ErrorCode
+from msh.protocol.errors import Unreadable
+from msh.signing_keys import our_key
+from msh.store.receiving.ebms2_answers import Attribution
+from msh.store.receiving.refusals import note, refuse_answer
+from msh.store.sending.sent import find_envelope
+from msh.wire import part_content
+from msh.wire.ebms2 import signature
+from msh.wire.ebms2.keys import Trusted, certificates_of
+from msh.wire.ebms2.signature import SignatureRefused
+from msh.wire.values import cid
+
+REFUSED = "AcknowledgmentRefused"
+"""The event of an Acknowledgment that does not count."""
+
+
+class Signable(Protocol):
+    """The row of a message that is composed."""
+
+    @property
+    def signed(self) -> bool: ...
+    @property
+    def boundary(self) -> str: ...
+    @property
+    def wires(self) -> Sequence[bytes] | None: ...
+    @property
+    def content_ids(self) -> Sequence[str] | None: ...
+
+
+def signer_of(row: Signable) -> Callable[[bytes], bytes] | None:
+    """What signs the envelope of the message with its parts; None if the agreement wants none
+    (EB-178). Raises KeyUnusable."""
+    if not row.signed:
+        return None
+    parts = {
+        cid(content_id): part_content(bytes(wire), row.boundary)
+        for content_id, wire in zip(row.content_ids or (), row.wires or (), strict=True)
+    }
+    return partial(signature.sign, parts=parts, key=our_key())
+
+
+def verified(agreed: Agreed, received: ReceivedMessage) -> ReceivedMessage:
+    """The message with its signature verified, or with the defect that it does not fit (EB-176).
+    One without a signature, or without a certificate to verify it by, as it is."""
+    if not has_to_be_verified(received, agreed):
+        return received
+    try:
+        return signature.verified(received, _trusted(agreed), _terms(agreed), timezone.now())
+    except (SignatureRefused, Unreadable) as problem:
+        return refused(received, str(problem))
+
+
+def _trusted(agreed: Agreed) -> list[Trusted]:
+    return [
+        Trusted(one, agreed.keep_expired)
+        for pem in agreed.certificates
+        for one in certificates_of(pem)
+    ]
+
+
+def _terms(agreed: Agreed) -> SignatureTerms:
+    return SignatureTerms(agreed.allow_sha1)
+
+
+def judged(found: Attribution, received: ReceivedMessage) -> Iterator[tuple[AnswerTo, str]]:
+    """What a message says of ours, each with the reason why its Acknowledgment does not count,
+    empty if it does (EB-179). Nothing on a message whose signature does not count."""
+    if _is_unproven(found.agreed, received):
+        return
+    for one in received.message.answers:
+        why = _why_not(found, received, one) if one.acknowledged else ""
+        yield one, why
+
+
+def counting(found: Attribution, received: ReceivedMessage) -> Iterator[AnswerTo]:
+    """Those of `judged` that count. Of the others the operators are told, who would send the
+    message again in vain."""
+    for one, why in judged(found, received):
+        if not why:
+            yield one
+            continue
+        about = (found.partner.pk, one.message_id, REFUSED, why)
+        code = ErrorCode.SECURITY_FAILURE.value
+        if not refuse_answer(*about, code):
+            note(*about, code=code)
+
+
+def _is_unproven(agreed: Agreed, received: ReceivedMessage) -> bool:
+    if received.message.header.kind.is_signal:
+        return False
+    failed = [one for one in received.defects if one.rule == UNVERIFIED]
+    return bool(errors_to_report((*failed, *unproven(received, agreed)), agreed.lenient))
+
+
+def _why_not(found: Attribution, received: ReceivedMessage, answer: AnswerTo) -> str:
+    blocks = received.message.acknowledging(answer.message_id)
+    says_digests = bool(received.signed_by_partner) or any(one.digests for one in blocks)
+    ours = _our_references(found, answer.message_id) if says_digests else ()
+    why = why_not_acknowledged(blocks, received, found.agreed, ours)
+    return f"the Acknowledgment {why}" if why else ""
+
+
+def _our_references(found: Attribution, message_id: str) -> tuple[SignedReference, ...]:
+    envelope = find_envelope(found.partner.pk, found.agreement_id, message_id)
+    return () if envelope is None else signature.references_of(envelope)

@@ -26,6 +26,7 @@ from spark_bridge.selection import Selection
 from tests.exchange.pair import Pair
 from tests.peer import Payload, normal
 from tests.spark.office import Office, load, orders, submitted
+from tests.spark.queries import finish
 from tests.waiting import wait_until
 
 YEARS_AGO = timedelta(days=1000)
@@ -430,7 +431,7 @@ def test_stream_of_the_feed(spark: SparkSession, office: Office, tmp_path: Path)
         receive(pair, 6, last)
         options = {"startingPosition": str(before), "maxMessagesPerTrigger": "2"}
         feed = spark.readStream.format("ebxml").options(**office.options, **options).load()
-        query = (
+        query = finish(
             feed.select("sequence_number", "position")
             .writeStream.format("parquet")
             .option("path", str(tmp_path / "out"))
@@ -438,7 +439,6 @@ def test_stream_of_the_feed(spark: SparkSession, office: Office, tmp_path: Path)
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
         progress = [p for p in query.recentProgress if p["numInputRows"]]
         assert [p["numInputRows"] for p in progress] == sizes
         assert '"position"' in str(progress[-1]["sources"][0]["latestOffset"]).replace("'", '"')

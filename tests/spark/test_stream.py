@@ -19,6 +19,7 @@ from tests.exchange.machine import ROOT
 from tests.exchange.pair import Pair
 from tests.spark.disturbed import Dying
 from tests.spark.office import Office, submitted
+from tests.spark.queries import finish
 from tests.spark.streaming_driver import SCHEMA, stream
 from tests.waiting import descendants, wait_until
 
@@ -82,7 +83,7 @@ def test_driver_that_is_killed(spark: SparkSession, office: Office, tmp_path: Pa
     assert submitted(pair, closed).count() == 90
     change_link.switch(closed.partner, Switch.ACCEPTS, on=True, actor=OPERATOR)
     drop(incoming, (pair, range(180, 200)))
-    stream(spark, tmp_path, office.options).trigger(availableNow=True).start().awaitTermination()
+    finish(stream(spark, tmp_path, office.options).trigger(availableNow=True).start())
     labels = submitted(pair, closed).values_list("payloads__label", flat=True)
     assert sorted(map(int, labels)) == list(range(200))
 
@@ -99,7 +100,7 @@ def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_
 
     def run(checkpoint: str) -> None:
         orders = spark.readStream.schema(SCHEMA).json(str(incoming))
-        query = (
+        finish(
             orders.writeStream.format("ebxml")
             .options(**office.options, keyColumns="order_no", jobId=pair.partner.name)
             .option("rejectedPath", str(tmp_path / "rejected"))
@@ -107,7 +108,6 @@ def test_micro_batch_that_is_run_again(spark: SparkSession, office: Office, tmp_
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
 
     run("checkpoint")
     (tmp_path / "checkpoint" / "commits" / "0").unlink()
@@ -134,14 +134,13 @@ def test_attempt_that_is_killed_leaves_no_file(
     bad = json.loads(lines[0]) | {"order_no": 99, "tpa_id": "tpa-nobody"}
     (incoming / "orders-00001.json").write_text("\n".join([json.dumps(bad), *lines]))
     orders = spark.readStream.schema(SCHEMA).json(str(incoming))
-    (
+    finish(
         orders.writeStream.format("ebxml-dying")
         .options(**office.options, keyColumns="order_no", jobId=pair.partner.name, batchSize="1")
         .option("rejectedPath", str(rejected))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()
-        .awaitTermination()
     )
     assert submitted(pair).count() == 9
     (file,) = rejected.iterdir()

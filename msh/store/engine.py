@@ -54,6 +54,9 @@ class Statement(Generic[Row_co]):
     many: "Statement[None] | None" = None
     """The same write for many rows, none of them twice: each parameter is a list. Its names are
     those of `sql`."""
+    planned_anew: bool = False
+    """It is planned for its values at each run: what it reads differs so much that the one plan of
+    a prepared statement costs more than the planning."""
 
     def __call__(self, **values: object) -> "Call[Row_co]":
         return Call(self, values)
@@ -128,7 +131,10 @@ def _execute(calls: Sequence[Call[object]], *, last: bool = False) -> tuple[list
     database: Any = connections[DEFAULT_DB_ALIAS]
     database.ensure_connection()
     database.validate_no_broken_transaction()
-    asked = [Asked(c.statement.sql, c.values, c.statement.row, c.statement.binary) for c in calls]
+    asked = [
+        Asked(of.sql, values, of.row, of.binary, of.planned_anew)
+        for of, values in ((call.statement, call.values) for call in calls)
+    ]
     with database.wrap_database_errors:
         rows = execute(database.connection, asked, begins=begins, ends=ends)
         transactions.here.begins = False

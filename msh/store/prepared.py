@@ -32,12 +32,14 @@ server does not know any more."""
 
 class Asked(NamedTuple):
     """A statement with its values. Each of its rows is made by `row` from its columns by name; none
-    without `row`. `binary`: rows come in PostgreSQL's binary format."""
+    without `row`. `binary`: rows come in PostgreSQL's binary format. `planned_anew`: it is never
+    prepared."""
 
     sql: str
     values: Mapping[str, Any]
     row: type[Any] | None
     binary: bool
+    planned_anew: bool
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class _Converted:
     types: tuple[int, ...]
     formats: Sequence[Format]
     answer: Format
+    planned_anew: bool
     name: bytes = b""
     """Empty if it is not prepared."""
     is_new: bool = False
@@ -100,10 +103,12 @@ class _Prepared:
         values = self.transformer.dump_sequence(given, text.formats)
         types, formats = self.transformer.types or (), self.transformer.formats or ()
         answer = Format.BINARY if asked.binary else Format.TEXT
-        return _Converted(text.query, values, types, formats, answer)
+        return _Converted(text.query, values, types, formats, answer, asked.planned_anew)
 
     def name(self, one: _Converted) -> None:
         """Find the name of a statement, or give it one if it has been run often enough."""
+        if one.planned_anew:
+            return
         key = one.query, one.types
         if known := self._names.get(key):
             one.name = known

@@ -94,6 +94,13 @@ def test_statement_is_prepared_when_it_has_been_run_often() -> None:
     assert "$1::text[] AS texts" in text
 
 
+def test_what_is_planned_for_its_values_is_never_prepared() -> None:
+    statement = Statement("SELECT %(name)s::text AS name", Named, planned_anew=True)
+    for _ in range(PREPARED_AFTER + 1):
+        run(statement(name="x"))
+    assert prepared_statements() == []
+
+
 def test_nothing_is_prepared_for_a_pooler() -> None:
     connection.ensure_connection()
     connection.connection.prepare_threshold = None

@@ -129,6 +129,7 @@ _PIECES = """
 _SUMS = Statement(
     f"SELECT partner_id, agreement_id, {_COUNTS} FROM {_PIECES} GROUP BY partner_id, agreement_id",
     _Sums,
+    planned_anew=True,
 )
 _TIMES = Statement(
     f"""
@@ -137,6 +138,7 @@ _TIMES = Statement(
     GROUP BY slot.partner_id, slot.agreement_id, time.bucket
     """,
     _Times,
+    planned_anew=True,
 )
 
 # The rows of the whole MSH are those without a partner and without a consumer.

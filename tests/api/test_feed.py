@@ -551,9 +551,11 @@ def test_readers_and_writers_all_at_once() -> None:
 
     with ThreadPoolExecutor(6) as threads:
         readers = [threads.submit(read, n) for n in range(2)]
-        for writer in [threads.submit(write, world) for world in worlds]:
-            writer.result()
-        ended.set()
+        try:
+            for writer in [threads.submit(write, world) for world in worlds]:
+                writer.result()
+        finally:
+            ended.set()
         found = [reader.result() for reader in readers]
     assert found[0] == found[1]
     names = [f"{n:03}" for n in range(25)]

@@ -4,6 +4,7 @@ silence. The one window that cannot be closed is shown as IN_DOUBT."""
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -246,11 +247,14 @@ def kill_worker(partners: list[Pair], msh: Machine) -> int:
 
 def store(partner: Pair, number: int) -> None:
     """The message is accepted; on a machine so busy that the database gives up on us, again."""
+    last = time.monotonic() + WAITS
     while True:
         try:
             receive_message(partner.partner, _received(partner, number))
         except DatabaseError:
             connection.close()
+            if time.monotonic() > last:
+                raise
         else:
             return
 

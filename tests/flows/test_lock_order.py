@@ -97,7 +97,7 @@ class Session(threading.Thread):
         self.statements += 1
         if self.statements == self.stop_after:
             self.stopped.set()
-            self.go_on.wait()
+            assert self.go_on.wait(60)
 
     def has_come_to_rest(self) -> bool:
         """It has ended, stopped, or waits for another session."""

@@ -164,7 +164,7 @@ class Peer:
         barrier = threading.Barrier(len(requests))
 
         def post(request: Request) -> Response:
-            barrier.wait()
+            barrier.wait(60)
             return request.send()
 
         with ThreadPoolExecutor(len(requests)) as pool:

@@ -178,7 +178,7 @@ def test_two_copies_at_one_moment_are_one_message_with_one_answer(send: Send) ->
     barrier = threading.Barrier(2)
 
     def post(out: Outgoing) -> int:
-        barrier.wait()
+        barrier.wait(60)
         return send(out).status
 
     with ThreadPoolExecutor(2) as pool:

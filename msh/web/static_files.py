@@ -1,8 +1,11 @@
 """Pages and static files of the console as light as can be: compressed, and kept by browsers."""
 
+import secrets
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from gzip import GzipFile
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import cast
 
@@ -51,16 +54,26 @@ class Compression(GZipMiddleware):
         kinds = next((_COMPRESSED[at] for at in _COMPRESSED if request.path.startswith(at)), ())
         if not response.headers.get("Content-Type", "").startswith(kinds):
             return response
+        pieces = response.streaming_content if isinstance(response, StreamingHttpResponse) else None
         response = super().process_response(request, response)
         if isinstance(response, StreamingHttpResponse) and response.has_header("Content-Encoding"):
-            content = cast("Iterable[bytes]", response.streaming_content)
-            response.streaming_content = _with_content(content)
+            content = cast("Iterable[bytes]", pieces)
+            response.streaming_content = _compressed(content, secrets.randbelow(self.max_random_bytes))
         return response
 
 
-def _with_content(compressed: Iterable[bytes]) -> Iterator[bytes]:
-    """Django's first piece is the head of a file, without any content: an error in the content that
-    follows could no longer be answered."""
-    pieces = iter(compressed)
-    yield next(pieces, b"") + next(pieces, b"")
-    yield from pieces
+def _compressed(pieces: Iterable[bytes], added: int) -> Iterator[bytes]:
+    """A gzip file that goes on with its content. Django's begins with its head, without any
+    content, so that an error in the first piece could no longer be answered; and keeps what it has
+    of the content until there is much of it. `added`: bytes without a meaning."""
+    packed = BytesIO()
+    with GzipFile("a" * added, "wb", 6, packed, mtime=0) as file:
+        for number, piece in enumerate(pieces):
+            file.write(piece)
+            if number == 0:
+                file.flush()
+            if found := packed.getvalue():
+                packed.seek(0)
+                packed.truncate()
+                yield found
+    yield packed.getvalue()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -59,6 +60,13 @@ def test_a_compressed_answer_does_not_begin_before_its_first_piece() -> None:
     broken = (str(1 // number) for number in range(2))
     with pytest.raises(ZeroDivisionError):
         next(iter(cast("StreamingHttpResponse", compressed(broken))))
+
+
+def test_a_compressed_answer_begins_with_its_first_piece() -> None:
+    """However short it is, before the second is made."""
+    pieces = (str(1 // number) for number in (1, 0))
+    first = next(iter(cast("StreamingHttpResponse", compressed(pieces))))
+    assert zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(first) == b"1"
 
 
 @pytest.mark.parametrize("text", [[], ["one"], ["one", "", "two"], NUMBERS])

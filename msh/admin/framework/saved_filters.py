@@ -45,6 +45,9 @@ class FilteredList(ChangeList):
 
 class SavedFilters(ModelAdmin):
     list_before_template = "admin/msh/framework/saved_filters.html"
+    # Unfold asks for it at each row. Where it is missing, Django's templates look through the names
+    # of everything that this class has.
+    list_sections: tuple[()] = ()
 
     def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return FilteredList

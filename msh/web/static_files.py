@@ -58,7 +58,9 @@ class Compression(GZipMiddleware):
         response = super().process_response(request, response)
         if isinstance(response, StreamingHttpResponse) and response.has_header("Content-Encoding"):
             content = cast("Iterable[bytes]", pieces)
-            response.streaming_content = _compressed(content, secrets.randbelow(self.max_random_bytes))
+            response.streaming_content = _compressed(
+                content, secrets.randbelow(self.max_random_bytes)
+            )
         return response
 
 

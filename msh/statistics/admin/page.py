@@ -244,7 +244,7 @@ def _by_partner(asked: Asked, listed: Sequence[OfPartner], whole: Figures) -> Ta
         )
         for one in listed[:MOST]
     ]
-    removed = whole.counts - read.total(one.figures for one in listed).counts
+    removed = whole.counts - read.added(one.figures.counts for one in listed)
     if removed != Counts():
         rows.append(("Partners removed since", *_cells(Figures(removed))))
     headers = ("Partner", *_HEADERS)

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
 from msh.statistics.models import Unit
@@ -34,9 +34,6 @@ class Counts:
         """Return how many messages came through, out and in."""
         return self.acknowledged + self.sent + self.received
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*map(operator.add, _values(self), _values(other)))
-
     def __sub__(self, other: "Counts") -> "Counts":
         return Counts(*map(operator.sub, _values(self), _values(other)))
 
@@ -57,17 +54,19 @@ class Figures:
         """Return the seconds within which this share was acknowledged."""
         return quantile(self.times, share)
 
-    def __add__(self, other: "Figures") -> "Figures":
-        """Return the sum over two agreements, or times: `down` is that of the first."""
-        times = dict(self.times)
-        for bucket, number in other.times.items():
-            times[bucket] = times.get(bucket, 0) + number
-        return replace(self, counts=self.counts + other.counts, times=times)
-
 
 def total(figures: Iterable[Figures]) -> Figures:
+    """Return the sum over agreements, or times. `down` is of one link, and not summed."""
     found = list(figures)
-    return found[0] if len(found) == 1 else sum(found, Figures())
+    times: dict[int, int] = {}
+    for one in found:
+        for bucket, number in one.times.items():
+            times[bucket] = times.get(bucket, 0) + number
+    return Figures(added(one.counts for one in found), times)
+
+
+def added(counts: Iterable[Counts]) -> Counts:
+    return Counts(*map(sum, zip(*map(_values, counts), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,9 @@ _OF = """
              ELSE slot.partner_id = ANY(%(partner_ids)s) END
 """
 _SERIES = Statement(
-    f"SELECT begins, {_COUNTS} FROM msh_statistics slot WHERE {_OF} GROUP BY begins", _Point
+    f"SELECT begins, {_COUNTS} FROM msh_statistics slot WHERE {_OF} GROUP BY begins",
+    _Point,
+    binary=True,
 )
 _SERIES_TIMES = Statement(
     f"""
@@ -158,6 +159,7 @@ _SERIES_TIMES = Statement(
     WHERE {_OF} GROUP BY slot.begins, time.bucket
     """,
     _PointTimes,
+    binary=True,
 )
 _DOWN = Statement(
     """
@@ -167,6 +169,7 @@ _DOWN = Statement(
     ORDER BY began_at
     """,
     Down,
+    binary=True,  # times are sooner read: there may be thousands
 )
 
 MINUTELY = (

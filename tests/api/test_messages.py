@@ -1,6 +1,7 @@
 """`messages`: found by filters, page by page; told with history and payloads."""
 
 import itertools
+import json
 from base64 import b64encode
 from datetime import timedelta
 from hashlib import sha256
@@ -17,7 +18,9 @@ from msh.models import History, OutboundMessage
 from tests.api.application import Answer, Application, order, results
 from tests.api.conftest import Tokens
 from tests.api.test_access import assert_problem
+from tests.delivery.test_prune_cost import visited
 from tests.flows.world import World, make_world
+from tests.sql import analyze, execute
 
 pytestmark = pytest.mark.django_db
 
@@ -346,6 +349,31 @@ def test_messages_by_the_time_of_their_end(world: World, shop: Application) -> N
     assert ids(shop.get("messages", **between)) == ["m-1"]
     assert shop.get("message-marks", **between).json["count"] == 1
     assert_problem(shop.get("messages", ended_since="2026-11-27T10:00:00"), 400, "offset")
+
+
+def test_messages_of_a_day_are_found_without_all_others(world: World) -> None:
+    """They end about in the order in which they are submitted: an index by blocks is enough, and
+    costs a message nothing when it ends."""
+    one = world.submit()
+    columns = [str(each.column) for each in OutboundMessage._meta.fields if each.name != "id"]
+    now, many = timezone.now(), 20_000
+    new = {"message_id": "'m-' || n", "completed_at": "%s::timestamptz - n * interval '1 minute'"}
+    values = ", ".join(new.get(column, column) for column in columns)
+    execute(
+        f"INSERT INTO msh_outboundmessage ({', '.join(columns)}) SELECT {values}"
+        " FROM msh_outboundmessage, generate_series(%s, 1, -1) n WHERE id = %s",
+        now,
+        many,
+        one.pk,
+    )
+    execute("SELECT brin_summarize_new_values('outbound_completed_at')")
+    analyze("msh_outboundmessage")
+    asked = {"ended_since": now - timedelta(days=4), "ended_until": now - timedelta(days=3)}
+    rows = OutboundMessage.objects.order_by("pk")
+    for name, value in asked.items():
+        rows = messages._FILTERS[name](rows, value)
+    plan = json.loads(rows[:1000].explain(format="json", analyze=True, timing=False))
+    assert visited(plan[0]["Plan"]) < many / 2
 
 
 def test_message_that_was_only_received(world: World, token: Tokens) -> None:

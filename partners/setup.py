@@ -57,6 +57,7 @@ AGREEMENT = {
     "certificate": str,
     **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
+LISTS = ("partners", "routes")
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
 KEYS = {field: key for key, field in FIELDS.items()}
@@ -186,7 +187,7 @@ class Setup:
         self.stored = _Stored()
 
     def take_document(self, document: object, sections: Mapping[str, "Section"]) -> None:
-        read = self.read("", document, OWN | dict.fromkeys(("partners", "routes", *sections), list))
+        read = self.read("", document, OWN | dict.fromkeys((*LISTS, *sections), list))
         for number, partner in enumerate(read.get("partners", ())):
             self._take_partner(f"partners[{number}]", partner)
         self.stored.insert_new()

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, get_commands, load_command_class
 
 from msh.standalone.management.commands.setup import SECTIONS
-from partners.setup import apply
+from partners.setup import LISTS, OWN, apply
 from tools import pictures
 from tools.site import offline, sources, states
 
@@ -55,7 +55,11 @@ def test_commands_of_the_pages_are_accepted() -> None:
 @pytest.mark.django_db
 def test_partners_of_the_pages_can_be_set_up() -> None:
     """Each document of an example; the quick start writes its two by the shell."""
-    documents = [json.loads(block) for _, block in _blocks("json") if '"partners"' in block]
+    documents = [
+        json.loads(block)
+        for _, block in _blocks("json")
+        if '"partners"' in block or '"webhooks"' in block
+    ]
     for _, block in _blocks("sh"):
         documents += [
             json.loads(one) for one in re.findall(r"<<'END'\n(.*?)\nEND", block, re.DOTALL)
@@ -63,6 +67,14 @@ def test_partners_of_the_pages_can_be_set_up() -> None:
     for document in documents:
         apply(document, {name: one.take for name, one in SECTIONS.items()})
     assert len(documents) >= 7
+
+
+def test_sections_of_the_document_for_setup_are_described() -> None:
+    page = (ROOT / "docs/running.md").read_text()
+    described = page.partition("\n## Partners from a document\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", described, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {*OWN, *LISTS, *SECTIONS} - named == set()
 
 
 def test_links_between_pages_lead_within_the_site() -> None:

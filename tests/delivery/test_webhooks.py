@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from msh import roles
@@ -13,12 +14,14 @@ from msh.flows.operations.watch import watch
 from msh.flows.sending import webhooks
 from msh.models import Incident, Webhook
 from msh.protocol.attempt import AttemptResult, outcome_of
+from msh.store.sending import webhooks as store
 from msh.transport import signature
 from msh.transport.job import Job
 from tests.admin.conftest import client_with_role
 from tests.delivery.test_application import Office
 from tests.delivery.test_signed import secret_in
 from tests.flows.world import World, make_world
+from tests.sessions import in_another_session
 
 pytestmark = pytest.mark.django_db
 URL = "http://127.0.0.1:9/events"
@@ -112,6 +115,19 @@ def test_lost_answer_and_late_answer() -> None:
     assert answer(slow, 503) == "a"
     after = Webhook.objects.get()
     assert (after.position, after.tries) == (before.position, 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_another_worker_has_is_neither_served_nor_waited_for() -> None:
+    key = webhook().pk
+    with transaction.atomic():
+        assert store.lock_due(key) is not None
+
+        def meanwhile() -> Webhook | None:
+            with transaction.atomic():
+                return store.lock_due(key)
+
+        assert in_another_session(meanwhile) is None
 
 
 def test_operators_are_called_for_one_that_does_not_take_events() -> None:

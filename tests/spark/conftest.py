@@ -4,6 +4,7 @@ tests/scheduling.py keeps the folder on one worker of pytest-xdist: only one sta
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,18 @@ def java_options() -> Iterator[None]:
     """Of every Java that these tests start, those of clusters and jobs too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def without_pandas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """It is here for Spark Connect only: neither a driver nor a worker of ours needs it."""
+    folder: Path = tmp_path_factory.mktemp("without")
+    (folder / "pandas.py").write_text("raise ModuleNotFoundError('pandas', name='pandas')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "pandas", raising=False)
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         yield
 
 

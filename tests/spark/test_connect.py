@@ -18,8 +18,6 @@ from tests.spark.office import Office, submitted
 from tests.spark.test_read import age, receive
 from tests.waiting import wait_until
 
-pytest.importorskip("grpc", reason="Spark Connect needs pip install 'pyspark[connect]'")
-
 
 @pytest.fixture
 def pair(office: Office) -> Pair:
@@ -41,8 +39,8 @@ def job(module: str, office: Office, folder: Path, *words: str) -> dict[str, Any
     process = subprocess.run(
         [sys.executable, "-m", f"spark_bridge.{module}", *server, *output, *words],
         cwd=ROOT,
-        # SPARK_TESTING: the server of Connect takes a port that is free.
-        env=os.environ | {"SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1"},
+        # PYTHONPATH hides pandas. SPARK_TESTING: the server of Connect takes a port that is free.
+        env=os.environ | {"PYTHONPATH": "", "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1"},
         capture_output=True,
         text=True,
         check=False,

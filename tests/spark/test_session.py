@@ -1,9 +1,11 @@
 """Without a Java that Spark runs on, one line names what is missing and the cure."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from spark_bridge.session import (
     BATCH_BYTES,
@@ -55,3 +57,18 @@ def test_settings_of_another_program_stay(spark: SparkSession) -> None:
         assert spark.conf.get(BATCH_BYTES) == "1234567"
     finally:
         spark.conf.set(BATCH_BYTES, str(USUAL_BATCH_BYTES))
+
+
+def test_neither_driver_nor_workers_of_these_tests_have_pandas(spark: SparkSession) -> None:
+    """A call of Spark that needs it fails here, as where the wheel alone is installed."""
+
+    def is_missing(_: int) -> bool:
+        try:
+            import_module("pandas")
+        except ModuleNotFoundError:
+            return True
+        return False
+
+    found = spark.range(1).select(f.udf(is_missing, "boolean", useArrow=False)("id")).collect()
+    assert [missing for (missing,) in found] == [True]
+    assert is_missing(0)

@@ -61,6 +61,8 @@ urlpatterns = [
     ),
     path("v1/messages/<message_id:message_id>", messages.MessageView.as_view()),
     path("v1/events", events.EventsView.as_view()),
+    path("v1/events/marks", events.EventMarksView.as_view()),
+    path("v1/events/positions", events.EventPositionsView.as_view()),
     path("v1/inbound", inbound.FeedView.as_view()),
     path("v1/inbound/marks", inbound.FeedMarksView.as_view()),
     path("v1/inbound/positions", inbound.PositionsView.as_view()),

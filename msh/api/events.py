@@ -13,17 +13,39 @@ from msh.store.delivery.feed import EVENTS
 from msh.store.snapshot import snapshot
 
 from . import schema
-from .framework.query import Form, PageQuery, text, validated_query
+from .framework.query import Form, MarksQuery, PageQuery, text, validated_query
 from .framework.view import ApiView
-from .stretch import LOOKED_AT, FeedPage, Read, StretchQuery, part_of
+from .stretch import (
+    LOOKED_AT,
+    FeedMarksDocument,
+    FeedPage,
+    PositionsDocument,
+    PositionsQuery,
+    Read,
+    StretchQuery,
+    marks_of,
+    part_of,
+    positions_of,
+)
 
 KINDS = [kind.value for kind in PartyEventKind]
 
 
-class EventsQuery(PageQuery, StretchQuery):
+class EventsStretchQuery(StretchQuery):
     kind = serializers.ChoiceField(KINDS, required=False)
     partner = text(help_text="The name of one partner.")
     tpa_id = text(help_text="TPAId of the agreement.")
+    service_interface = text()
+    action = text()
+    message_id = text()
+
+
+class EventsQuery(PageQuery, EventsStretchQuery):
+    pass
+
+
+class EventMarksQuery(MarksQuery, EventsStretchQuery):
+    pass
 
 
 class EventDocument(Form):
@@ -57,6 +79,9 @@ _EVENTS = Read(
         "kind": lambda rows, value: rows.filter(kind=value),
         "partner": lambda rows, value: rows.filter(message__link__partner__name=value),
         "tpa_id": lambda rows, value: rows.filter(message__agreement__tpa_id=value),
+        "service_interface": lambda rows, value: rows.filter(message__service_interface=value),
+        "action": lambda rows, value: rows.filter(message__action=value),
+        "message_id": lambda rows, value: rows.filter(message__message_id=value),
     },
     "message__link__partner",
 )
@@ -88,3 +113,31 @@ class EventsView(ApiView):
             return Response({"results": results, "next": results[-1]["position"], "more": True})
         more = part.is_cut or not is_listed
         return Response({"results": results, "next": part.last, "more": more})
+
+
+class EventMarksView(ApiView):
+    scopes = {"GET": Scope.READ}
+    narrows = True
+
+    @extend_schema(
+        operation_id="mark_events",
+        parameters=[EventMarksQuery],
+        responses={200: FeedMarksDocument, **schema.feed_problems(400, 409)},
+    )
+    def get(self, request: Request) -> Response:
+        """Divide the feed of events into stretches of `every` events, to be read side by side."""
+        return marks_of(request, EventMarksQuery, _EVENTS)
+
+
+class EventPositionsView(ApiView):
+    scopes = {"GET": Scope.READ}
+    narrows = True
+
+    @extend_schema(
+        operation_id="get_event_positions",
+        parameters=[PositionsQuery],
+        responses={200: PositionsDocument, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """Where the feed of events begins and ends now, and where it was at a time."""
+        return positions_of(request, EVENTS)

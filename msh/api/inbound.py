@@ -25,18 +25,25 @@ from .documents import INBOUND, InboundDocument
 from .framework.access import require, within
 from .framework.problems import Gone
 from .framework.query import (
-    MOST,
-    Form,
-    MarksDocument,
     MarksQuery,
     PageQuery,
-    marks,
     moment,
     text,
     validated_query,
 )
 from .framework.view import ApiView, attachment
-from .stretch import LOOKED_AT, FeedPage, Read, StretchQuery, part_of
+from .stretch import (
+    LOOKED_AT,
+    FeedMarksDocument,
+    FeedPage,
+    PositionsDocument,
+    PositionsQuery,
+    Read,
+    StretchQuery,
+    marks_of,
+    part_of,
+    positions_of,
+)
 
 CONTENT_LIMIT = 32 * 1024 * 1024
 """Bytes of payloads in one page: one message is given however large it is."""
@@ -65,27 +72,8 @@ class FeedMarksQuery(MarksQuery, InboundStretchQuery):
     pass
 
 
-class PositionsQuery(Form):
-    since = moment("For `before`.")
-
-
 class InboundPage(FeedPage):
     results = InboundDocument(many=True)
-
-
-class FeedMarksDocument(MarksDocument):
-    removed = serializers.IntegerField(help_text="the highest position that retention has removed")
-
-
-class PositionsDocument(Form):
-    first = serializers.IntegerField(
-        allow_null=True, help_text="of the first message behind `removed`"
-    )
-    last = serializers.IntegerField(help_text="of the last message that is committed")
-    removed = serializers.IntegerField(help_text="the highest position that retention has removed")
-    before = serializers.IntegerField(
-        allow_null=True, help_text="behind it is all that was received since the time asked for"
-    )
 
 
 Rows = InboundMessageQuerySet
@@ -147,13 +135,7 @@ class FeedMarksView(ApiView):
         """Divide the feed into stretches of `every` messages, to be read side by side: each behind
         the mark before, up to its own. What comes in later is in none of them.
         """
-        query = validated_query(request, FeedMarksQuery)
-        is_listed = feed.list_new(query["most"], query["up_to"])
-        with snapshot():
-            part = part_of(request, query, _MESSAGES, MOST)
-            found = marks(part.rows, "feed_position", query)
-        document = found.document(part.last, more=part.is_cut or not is_listed)
-        return Response(document | {"removed": part.removed})
+        return marks_of(request, FeedMarksQuery, _MESSAGES)
 
 
 class PositionsView(ApiView):
@@ -167,16 +149,7 @@ class PositionsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Where the feed begins and ends now, and where it was at a time."""
-        since = validated_query(request, PositionsQuery).get("since")
-        feed.list_new(MOST)
-        with snapshot():
-            now = feed.look(feed.Stretch())
-            last = max(now.last, now.removed)
-            before = feed.before(since) if since else None
-            first = feed.first_position(now.removed)
-        before = last if since and before is None else before
-        found = {"first": first, "last": last, "removed": now.removed, "before": before}
-        return Response(found)
+        return positions_of(request, INBOUND_FEED)
 
 
 class PayloadView(ApiView):

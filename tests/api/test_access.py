@@ -29,6 +29,8 @@ NEEDS = [
     ("GET", "messages/m-1/payloads/1", "read_payload"),
     ("GET", "business-keys", "read_payload"),
     ("GET", "events", "read"),
+    ("GET", "events/marks", "read"),
+    ("GET", "events/positions", "read"),
     ("GET", "message-marks", "read"),
     ("GET", "inbound", "read"),
     ("GET", "inbound/marks", "read"),

@@ -190,6 +190,7 @@ def test_bound_token_meets_nothing_of_another_partner_at_any_address(
         (one,) = answers[feed].json["results"]
         assert one["message_id"] == f"{OURS}-1"
     assert answers["mark_feed"].json["count"] == 1
+    assert answers["mark_events"].json["count"] == 1
     assert answers["find_by_business_key"].json == {"results": []}
     assert_problem(answers["take_deliveries"], 403)
     assert answers["submit_message"].status == 422

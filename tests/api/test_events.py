@@ -2,10 +2,12 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from msh.flows.operations.cancel import cancel
 from msh.flows.operations.prune import prune_all
@@ -74,6 +76,45 @@ def test_events_by_kind_partner_and_agreement(world: World, shop: Application) -
     assert len(told(shop.get("events", tpa_id="tpa-1"))) == 3
     assert told(shop.get("events", tpa_id="tpa-2")) == []
     assert_problem(shop.get("events", kind="married"), 400, "kind")
+
+
+@pytest.mark.django_db
+def test_stretches_of_events(world: World, shop: Application) -> None:
+    acknowledged(world, *"abcdefg")
+    positions = [one["position"] for one in shop.get("events").json["results"]]
+    plan = shop.get("events/marks", every=3).json
+    assert plan == {
+        "marks": [positions[2], positions[5], positions[6]],
+        "count": 7,
+        "last": positions[6],
+        "more": False,
+        "removed": 0,
+    }
+    part = shop.get("events", after=plan["marks"][0], up_to=plan["marks"][1])
+    assert [message_id for message_id, _ in told(part)] == list("def")
+    named = {"service_interface": "Orders", "action": "New", "message_id": "d"}
+    assert told(shop.get("events", **named)) == [("d", "acknowledged")]
+    assert shop.get("events/marks", **named).json["marks"] == [positions[3]]
+    assert shop.get("events/marks", **named | {"action": "Old"}).json["count"] == 0
+
+
+@pytest.mark.django_db
+def test_positions_of_events_to_begin_at(world: World, shop: Application) -> None:
+    none = {"first": None, "last": 0, "removed": 0, "before": None}
+    assert shop.get("events/positions").json == none
+    acknowledged(world, "a", "b", "c")
+    now, hour = timezone.now(), timedelta(hours=1)
+    for n, event in enumerate(PartyEvent.objects.order_by("pk")):
+        PartyEvent.objects.filter(pk=event.pk).update(at=now + n * hour)
+    found = shop.get("events/positions", since=(now + hour).isoformat()).json
+    positions = [one["position"] for one in shop.get("events").json["results"]]
+    assert (found["first"], found["last"]) == (positions[0], positions[2])
+    assert told(shop.get("events", after=found["before"])) == [
+        ("b", "acknowledged"),
+        ("c", "acknowledged"),
+    ]
+    late = shop.get("events/positions", since=(now + 9 * hour).isoformat()).json
+    assert late["before"] == positions[2]
 
 
 @pytest.mark.django_db

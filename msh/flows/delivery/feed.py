@@ -78,9 +78,13 @@ def between(rows: QuerySet[RowT], after: int, up_to: int) -> QuerySet[RowT]:
     return found.order_by("feed_position")
 
 
+def _behind(after: int, source: Source) -> QuerySet[Any]:
+    return events(after) if source is EVENTS else messages(after)
+
+
 def first_position(after: int, source: Source = INBOUND) -> int | None:
-    found: QuerySet[Any] = events(after) if source is EVENTS else messages(after)
-    first: int | None = found.values_list("feed_position", flat=True).first()
+    positions = _behind(after, source).values_list("feed_position", flat=True)
+    first: int | None = positions.first()
     return first
 
 
@@ -128,16 +132,17 @@ def look(asked: Stretch, looked_at: int | None = None, source: Source = INBOUND)
     return feed
 
 
-def before(since: datetime) -> int | None:
-    """Return the position behind which everything is that was received since then, and that is
-    behind what was removed; None if there is nothing."""
-    start = look(Stretch(since=since)).after
-    received = messages(start).filter(received_at__gte=since)
-    first = received.values_list("feed_position", flat=True).first()
+def before(since: datetime, source: Source = INBOUND) -> int | None:
+    """Return the position behind which everything is that was received, or that happened, since
+    then, and that is behind what was removed; None if there is nothing."""
+    start = look(Stretch(since=since), source=source).after
+    at = "at" if source is EVENTS else "received_at"
+    found = _behind(start, source).filter(**{f"{at}__gte": since})
+    first: int | None = found.values_list("feed_position", flat=True).first()
     return None if first is None else first - 1
 
 
 def _given_since(at: datetime | None) -> int:
-    """Return a position before all that can have been given to what was received since then: none
-    is given before its message is received, but for steps of the clock."""
+    """Return a position before all that can have been given to what was received, or happened,
+    since then: none is given before that, but for steps of the clock."""
     return 0 if at is None else max(0, (at - CLOCK_STEP - _EPOCH) // timedelta(microseconds=1))

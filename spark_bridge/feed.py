@@ -1,4 +1,5 @@
-"""The inbound feed as planners and tasks ask for it: its end, stretches of it, their pages."""
+"""A feed, of received messages or of events, as planners and tasks ask for it: its end, stretches
+of it, their pages."""
 
 import logging
 from collections.abc import Generator
@@ -53,6 +54,7 @@ class Feed:
 
     def __init__(self, options: ReadOptions, selection: Selection) -> None:
         self._options = options
+        self._name = options.feed
         self._selection = selection
         self._client = Client(options.server)
 
@@ -67,7 +69,7 @@ class Feed:
         DataLost."""
         start = self._options.start
         since = None if isinstance(start, int) or start == LATEST else start
-        answer = ask(self._client, "inbound/positions", since=since)
+        answer = ask(self._client, f"{self._name}/positions", since=since)
         last: int = answer["last"]
         if isinstance(start, int):
             return start, last
@@ -81,7 +83,7 @@ class Feed:
         return answer["before"], last
 
     def last(self) -> int:
-        last: int = ask(self._client, "inbound/positions")["last"]
+        last: int = ask(self._client, f"{self._name}/positions")["last"]
         return last
 
     def marks(
@@ -100,7 +102,7 @@ class Feed:
             return Marks((), at, END)
         while more:
             query = {"after": at, "up_to": up_to, "every": every, "most": most}
-            answer = self._ask("inbound/marks", **query, removed=removed, seen=seen)
+            answer = self._ask(f"{self._name}/marks", **query, removed=removed, seen=seen)
             if not strict and at == after and EARLIEST < after < answer["removed"]:
                 _log_loss(after, answer["removed"])
             positions += answer["marks"]
@@ -130,18 +132,18 @@ class Feed:
 def pages(
     options: ReadOptions, selection: Selection, stretch: Stretch, *, payloads: bool
 ) -> Generator[list[dict[str, Any]]]:
-    """The messages of a stretch. Raises DataLost if retention has removed some since the planning,
-    unless it may."""
+    """The rows of a stretch; those of messages with the content of their `payloads`. Raises
+    DataLost if retention has removed some since the planning, unless it may."""
     after, more = stretch.after, stretch.after < stretch.until
     with Client(stretch.server) as client:
         while more:
             page = ask(
                 client,
-                "inbound",
+                options.feed,
                 after=after,
                 up_to=stretch.until,
                 limit=options.page_size,
-                payloads=str(payloads).lower(),
+                payloads="true" if payloads else None,
                 removed=stretch.removed,
                 **selection.query,
             )
@@ -160,7 +162,7 @@ def ask(client: Client, path: str, **query: object) -> Any:
         if refused.status == HTTPStatus.CONFLICT:
             raise DataLost(
                 f"{refused} Begin there, with a new checkpoint and option startingPosition; rows"
-                " that come again have the same partner and message_id."
+                " that come again have the same partner and message_id, or event_id."
             ) from None
         raise
 

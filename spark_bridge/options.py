@@ -32,6 +32,7 @@ _FILTERS = {
     "tpaId": "tpa_id",
     "serviceInterface": "service_interface",
     "action": "action",
+    "kind": "kind",
 }
 """Option → query parameter. The others change with time, so that a stream has none of them."""
 _BATCH_FILTERS = {**_FILTERS, "state": "state"}
@@ -42,9 +43,16 @@ _TIMES = {
     "endedUntil": "ended_until",
 }
 _STARTING = ("startingPosition", "startingTimestamp", "failOnDataLoss")
-_OF_INBOUND = (*_STARTING, "endingPosition")
-_OF_OUTBOUND = ("endedSince", "endedUntil")
-READ = (*_READING, "numPartitions", *_BATCH_FILTERS, *_TIMES, *_OF_INBOUND)
+_BY_POSITION = (*_STARTING, "endingPosition")
+_FEEDS = ("inbound", "outbound", "events")
+_ONLY_OF = {
+    **dict.fromkeys(_BY_POSITION, ("inbound", "events")),
+    **dict.fromkeys(("payloads", "state", "since", "until"), ("inbound", "outbound")),
+    **dict.fromkeys(("endedSince", "endedUntil"), ("outbound",)),
+    "kind": ("events",),
+}
+"""Option → the feeds that have it."""
+READ = (*_READING, "numPartitions", *_BATCH_FILTERS, *_TIMES, *_BY_POSITION)
 STREAM_READ = (*_READING, "maxMessagesPerTrigger", *_FILTERS, *_STARTING)
 EARLIEST, LATEST = 0, "latest"
 
@@ -95,7 +103,7 @@ class ReadOptions:
     page_size: int
     partitions: int
     start: int | str
-    """Of the inbound feed: the position behind which it is read, LATEST, or a time in ISO 8601."""
+    """The position behind which a feed is read, LATEST, or a time in ISO 8601."""
     end: int | None
     """The position up to which it is read."""
     payloads: bool | None
@@ -191,9 +199,9 @@ def write_options(given: Mapping[str, str], *, stream: bool) -> WriteOptions:
 def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
     """Raises OptionRefused."""
     options = Options(given, STREAM_READ if stream else READ)
-    feed = options.one_of("feed", ("inbound",) if stream else ("inbound", "outbound"))
-    for name in _OF_OUTBOUND if feed == "inbound" else _OF_INBOUND:
-        if name in options:
+    feed = options.one_of("feed", ("inbound", "events") if stream else _FEEDS)
+    for name, feeds in _ONLY_OF.items():
+        if name in options and feed not in feeds:
             raise OptionRefused(f"Option {name} is not for the feed {feed}: leave it out.")
     return ReadOptions(
         server=_server(options),

@@ -1,4 +1,5 @@
-"""The inbound feed and the outbound statuses as rows: batch and stream."""
+"""The feeds of received messages and of events, and the outbound statuses, as rows: batch and
+stream."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,27 +18,19 @@ from spark_bridge.compat import ReadLimit, ReadMaxRows, SupportsTriggerAvailable
 from spark_bridge.feed import FEWEST_MARKS, MARK_EVERY, Feed, Stretch, pages
 from spark_bridge.options import ReadOptions
 from spark_bridge.rows import PAYLOADS, Batches
-from spark_bridge.selection import END, Selection
+from spark_bridge.selection import END, OF_FEED, Selection
 
-INBOUND_STATES = (
-    *("accepted", "delivered", "rejected", "parked"),
-    *("routed", "withheld", "forwarding", "forwarded"),
-)
-OUTBOUND_STATES = (
-    *("queued", "in_flight", "held", "acknowledged"),
-    *("sent", "failed", "cancelled", "rewound"),
-)
 BATCH_BYTES = 16 * 1024 * 1024
 """Of payloads that are asked for one by one: a batch that has so many is handed over."""
 
 
 class FeedReader(DataSourceReader):
-    """The feed as it is when the job starts, in `numPartitions` stretches."""
+    """A feed as it is when the job starts, in `numPartitions` stretches."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._batches = Batches(schema)
-        self._selection = Selection("position", INBOUND_STATES, options.filters)
+        self._selection = Selection(OF_FEED[options.feed], options.filters)
         self.pushFilters = self._selection.push_filters  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[Stretch]:
@@ -55,12 +48,12 @@ class FeedReader(DataSourceReader):
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The feed from where the options say, or where the checkpoint says, and on."""
+    """A feed from where the options say, or where the checkpoint says, and on."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._batches = Batches(schema)
-        self._selection = Selection("position", INBOUND_STATES, options.filters)
+        self._selection = Selection(OF_FEED[options.feed], options.filters)
         self._end: int | None = None
         """Of a query that ends with what there was when it began."""
 
@@ -144,7 +137,7 @@ class StatusReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._batches = Batches(schema)
-        self._selection = Selection("id", OUTBOUND_STATES, options.filters)
+        self._selection = Selection(OF_FEED[options.feed], options.filters)
         self.pushFilters = self._selection.push_filters  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[IdRange]:

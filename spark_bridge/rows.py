@@ -21,7 +21,7 @@ from spark_bridge.compat import arrow_schema
 from spark_bridge.options import OptionRefused
 
 _COMMENTS = {
-    "position": "place in the feed: higher than that of all messages that were there before",
+    "position": "place in the feed: higher than that of all rows that were there before",
     "id": "number of the message in this MSH",
     "message_id": "MessageId: with partner the key of a message",
     "partner": "name of the partner in this MSH",
@@ -43,6 +43,11 @@ _COMMENTS = {
     "submitted_at": "when the application submitted it",
     "ended_at": "when its state became final; null: it is not",
     "attempts": "how often it was sent",
+    "event_id": "key of the event: the same in each notification of it",
+    "kind": "what became of the message: acknowledged, suspended, cancelled, failed, delayed, ...",
+    "at": "when it happened",
+    "code": "why: kind of the incident, verdict, or code of the partner's Error",
+    "detail": "the same for people: it may change",
     "payloads": "documents; content is null if it was not asked for, or removed by retention",
 }
 
@@ -75,6 +80,10 @@ _HEADER = (
     StructField("service_type", StringType()),
     StructField("size", LongType()),
 )
+_OF_EVENT = (
+    *("message_id", "partner", "tpa_id", "service_interface", "action"),
+    *("conversation_id", "ref_to_message_id"),
+)
 _PAYLOAD = StructType(
     [
         StructField("number", IntegerType()),
@@ -105,6 +114,18 @@ OUTBOUND = _commented(
     StructField("attempts", IntegerType()),
 )
 """`GET messages`; with option payloads there is a column `payloads` too."""
+
+
+EVENTS = _commented(
+    StructField("position", LongType(), nullable=False),
+    StructField("event_id", StringType(), nullable=False),
+    StructField("kind", StringType(), nullable=False),
+    StructField("at", TimestampType()),
+    StructField("code", StringType()),
+    StructField("detail", StringType()),
+    *(StructField(name, StringType()) for name in _OF_EVENT),
+)
+"""`GET events`."""
 
 
 class PayloadBroken(Exception):

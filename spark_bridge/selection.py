@@ -1,6 +1,7 @@
 """What the MSH itself selects: by options, and by the filters of a query that Spark hands over."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,13 +9,42 @@ from pyspark.sql.datasource import DataSourceReader
 
 END = 2**63 - 1
 """No position and no id is behind it."""
-_TEXTS = ("message_id", "partner", "tpa_id", "service_interface", "action", "conversation_id")
-_TIMES = {
-    "received_at": ("since", "until"),
-    "submitted_at": ("since", "until"),
-    "ended_at": ("ended_since", "ended_until"),
+_TEXTS = ("message_id", "partner", "tpa_id", "service_interface", "action")
+
+
+@dataclass(frozen=True)
+class Selectable:
+    """What the API selects of a feed: by `key`, the column of its order; by columns of text; by
+    columns with one of some values; by columns of time, with the query parameters for the earliest
+    and the latest."""
+
+    key: str
+    choices: Mapping[str, Sequence[str]]
+    texts: tuple[str, ...] = _TEXTS
+    times: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+_INBOUND_STATES = (
+    *("accepted", "delivered", "rejected", "parked"),
+    *("routed", "withheld", "forwarding", "forwarded"),
+)
+_OUTBOUND_STATES = (
+    *("queued", "in_flight", "held", "acknowledged"),
+    *("sent", "failed", "cancelled", "rewound"),
+)
+_KINDS = ("acknowledged", "suspended", "cancelled", "failed", "delayed", "warning", "error")
+OF_FEED: Mapping[str, Selectable] = {
+    "inbound": Selectable(
+        "position", {"state": _INBOUND_STATES}, times={"received_at": ("since", "until")}
+    ),
+    "outbound": Selectable(
+        "id",
+        {"state": _OUTBOUND_STATES},
+        (*_TEXTS, "conversation_id"),
+        {"submitted_at": ("since", "until"), "ended_at": ("ended_since", "ended_until")},
+    ),
+    "events": Selectable("position", {"kind": _KINDS}),
 }
-"""Column → query parameters, both inclusive."""
 _EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _AT_LEAST = ("GreaterThan", "GreaterThanOrEqual", "EqualTo", "EqualNullSafe")
 _AT_MOST = ("LessThan", "LessThanOrEqual", "EqualTo", "EqualNullSafe")
@@ -23,12 +53,8 @@ _AT_MOST = ("LessThan", "LessThanOrEqual", "EqualTo", "EqualNullSafe")
 class Selection:
     """`query`: parameters of the API. `after`, `up_to`: bounds of the key column."""
 
-    def __init__(
-        self, key: str, states: Sequence[str], given: Iterable[tuple[str, str]] = ()
-    ) -> None:
-        self._key = key
-        self._states = states
-        self._texts = _TEXTS if key == "id" else tuple(n for n in _TEXTS if n != "conversation_id")
+    def __init__(self, of: Selectable, given: Iterable[tuple[str, str]] = ()) -> None:
+        self._of = of
         self.query = dict(given)
         self.after = 0
         self.up_to = END
@@ -40,13 +66,14 @@ class Selection:
     def narrow(self, kind: str, column: str, value: Any) -> None:
         """By one filter, `kind` being the name of its class. What the API cannot say is left out:
         it may give more than the query asks for, never less."""
-        if column == self._key and type(value) is int:
+        of = self._of
+        if column == of.key and type(value) is int:
             self._narrow_key(kind, value)
-        elif column in _TIMES and isinstance(value, datetime) and value.tzinfo:
-            self._narrow_time(kind, *_TIMES[column], value)
+        elif column in of.times and isinstance(value, datetime) and value.tzinfo:
+            self._narrow_time(kind, *of.times[column], value)
         elif kind in ("EqualTo", "EqualNullSafe") and isinstance(value, str):
-            known = column in self._texts and value.isprintable() and value
-            if known or (column == "state" and value in self._states):
+            known = column in of.texts and value.isprintable() and value
+            if known or value in of.choices.get(column, ()):
                 self.query.setdefault(column, value)
 
     def _narrow_key(self, kind: str, value: int) -> None:

@@ -13,7 +13,7 @@ from spark_bridge.compat import DataSourceStreamArrowWriter
 from spark_bridge.message import Layout
 from spark_bridge.options import OptionRefused, WriteOptions, read_options, write_options
 from spark_bridge.reader import FeedReader, FeedStreamReader, StatusReader
-from spark_bridge.rows import INBOUND, OUTBOUND, PAYLOADS, require_columns
+from spark_bridge.rows import EVENTS, INBOUND, OUTBOUND, PAYLOADS, require_columns
 from spark_bridge.writer import BatchWriter, StreamWriter
 
 
@@ -26,10 +26,13 @@ class EbxmlDataSource(DataSource):
         return "ebxml"
 
     def schema(self) -> StructType:
-        if self.options.get("feed") != "outbound":
-            return INBOUND
-        payloads = [PAYLOADS] if "payloads" in self.options else []
-        return StructType([*OUTBOUND.fields, *payloads])
+        match self.options.get("feed"):
+            case "outbound":
+                payloads = [PAYLOADS] if "payloads" in self.options else []
+                return StructType([*OUTBOUND.fields, *payloads])
+            case "events":
+                return EVENTS
+        return INBOUND
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, stream=False)

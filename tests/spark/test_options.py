@@ -53,6 +53,9 @@ def test_writing_is_refused(options: dict[str, str], said: str) -> None:
     [
         ({"feed": "sideways"}, "Option feed is 'sideways': one of inbound, outbound"),
         ({"endedSince": "2026-11-21T08:00:00Z"}, "Option endedSince is not for the feed inbound"),
+        ({"feed": "events", "payloads": "true"}, "Option payloads is not for the feed events"),
+        ({"feed": "events", "state": "queued"}, "Option state is not for the feed events"),
+        ({"kind": "failed"}, "Option kind is not for the feed inbound"),
         ({"feed": "outbound", "startingPosition": "1"}, "Option startingPosition is not for the"),
         ({"startingPosition": "latest"}, "Option startingPosition is latest: there a batch finds"),
         ({"startingPosition": "last"}, "Option startingPosition is 'last': a number from 0 to"),

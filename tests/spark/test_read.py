@@ -14,7 +14,9 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
-from msh.models import InboundMessage, InboundPayload
+from msh.api.inbound import READ_STATES
+from msh.models import SHOWN_STATES, InboundMessage, InboundPayload, PartyEvent
+from msh.protocol.kinds import PartyEventKind
 from msh.store.engine import run
 from msh.store.operations.retention_sql import deletions, kinds
 from spark_bridge.client import Client
@@ -22,7 +24,7 @@ from spark_bridge.feed import DataLost, Feed
 from spark_bridge.options import read_options
 from spark_bridge.reader import FeedReader, FeedStreamReader, StatusReader
 from spark_bridge.rows import INBOUND, OUTBOUND, PAYLOADS
-from spark_bridge.selection import Selection
+from spark_bridge.selection import OF_FEED, Selection
 from tests.exchange.pair import Pair
 from tests.peer import Payload, normal
 from tests.spark.office import Office, load, orders, submitted
@@ -99,7 +101,7 @@ def numbers(reader: Any, stretches: Any = None) -> list[int]:
 
 
 def end_of_feed(office: Office) -> int:
-    with Feed(options(office), Selection("position", ())) as feed:
+    with Feed(options(office), Selection(OF_FEED["inbound"])) as feed:
         return feed.last()
 
 
@@ -202,7 +204,7 @@ def test_columns_that_are_asked_for(
     receive(office.pair(), 1, 2)
     reader = batch(office, POSITIONS, startingPosition=before)
     assert [list(row) for row in rows_of(reader)] == [["position", "sequence_number"]] * 2
-    assert [query["payloads"] for path, query in asked if path == "inbound"] == ["false"]
+    assert [query["payloads"] for path, query in asked if path == "inbound"] == [None]
     some = spark.read.schema("action string, position long").format("ebxml")
     found = some.options(**office.options, startingPosition=str(before)).load()
     assert found.columns == ["action", "position"]
@@ -444,3 +446,50 @@ def test_stream_of_the_feed(spark: SparkSession, office: Office, tmp_path: Path)
         assert '"position"' in str(progress[-1]["sources"][0]["latestOffset"]).replace("'", '"')
         rows = spark.read.parquet(str(tmp_path / "out")).orderBy("position").collect()
         assert [row["sequence_number"] for row in rows] == list(range(1, last + 1))
+
+
+# --- events ---------------------------------------------------------------------------------------
+def test_events_by_batch_and_by_stream(spark: SparkSession, office: Office, tmp_path: Path) -> None:
+    """What became of messages: the reader of received ones, over another feed."""
+    with Feed(options(office, feed="events"), Selection(OF_FEED["events"])) as feed:
+        before = feed.last()
+    pair = office.pair()
+    sent: list[str] = []
+    given = {"feed": "events", "startingPosition": before, "partner": pair.partner.name}
+    for last, sizes in ((5, [2, 2, 1]), (7, [2])):
+        sent += [pair.submit().message_id for _ in range(last - len(sent))]
+        wait_until(lambda: pair.acknowledged() == last)  # noqa: B023  called at once
+        rows = read(spark, office, **given, pageSize=2, numPartitions=2).orderBy("position")
+        found = [(row["message_id"], row["kind"]) for row in rows.collect()]
+        assert found == [(name, "acknowledged") for name in sent]
+
+        texts = {name: str(value) for name, value in given.items()}
+        stream = spark.readStream.format("ebxml").options(**office.options, **texts)
+        query = (
+            stream.option("maxMessagesPerTrigger", "2")
+            .load()
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == sizes
+        told = spark.read.parquet(str(tmp_path / "out")).orderBy("position").collect()
+        assert [row["message_id"] for row in told] == sent
+    event = PartyEvent.objects.get(message__message_id=sent[0])
+    assert (told[0]["event_id"], told[0]["at"].timestamp()) == (
+        str(event.event_id),
+        event.at.timestamp(),
+    )
+    assert read(spark, office, **given, kind="failed").count() == 0
+
+
+def test_kinds_and_states_are_those_of_the_msh() -> None:
+    """Another one in a filter would be refused by it, and then the query fails."""
+    choices = {name: dict(of.choices) for name, of in OF_FEED.items()}
+    assert {*choices["inbound"].pop("state")} == {state for state, _ in READ_STATES}
+    assert {*choices["outbound"].pop("state")} == {state for state, _ in SHOWN_STATES}
+    assert {*choices["events"].pop("kind")} == {*PartyEventKind}
+    assert not any(choices.values())

@@ -1,7 +1,7 @@
 """Queries of Spark that end, or fail with what they were doing."""
 
 import pytest
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE = 300  # seconds: on a busy machine each micro-batch starts processes for a long time
 

@@ -465,7 +465,7 @@ def test_events_by_batch_and_by_stream(spark: SparkSession, office: Office, tmp_
 
         texts = {name: str(value) for name, value in given.items()}
         stream = spark.readStream.format("ebxml").options(**office.options, **texts)
-        query = (
+        query = finish(
             stream.option("maxMessagesPerTrigger", "2")
             .load()
             .writeStream.format("parquet")
@@ -474,7 +474,6 @@ def test_events_by_batch_and_by_stream(spark: SparkSession, office: Office, tmp_
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
         assert [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]] == sizes
         told = spark.read.parquet(str(tmp_path / "out")).orderBy("position").collect()
         assert [row["message_id"] for row in told] == sent

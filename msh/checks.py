@@ -14,6 +14,7 @@ from django.core.checks import ERROR, CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import DatabaseError
+from django.db.models import Q
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
@@ -22,10 +23,11 @@ from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
 from msh.protocol.four_eyes import parse_rules
-from msh.signing_keys import our_keys
+from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
 from msh.transport import signature
 from msh.wire.ebms2.keys import KeyUnusable
+from partners.models import Agreement
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
 from partners.retention import kept_longer
@@ -71,9 +73,20 @@ def check_deployment(
     """Check for settings that are valid, but dangerous for the existing partners or this
     database."""
     try:
-        return [*_wide_proxies(), *_old_snapshot()]
+        return [*_wide_proxies(), *_old_snapshot(), *_unsigned()]
     except DatabaseError:
         return []  # `check_store` says so
+
+
+def _unsigned() -> Iterator[CheckMessage]:
+    """Messages under such an agreement wait, and those of its partner may be refused."""
+    signed = Agreement.objects.filter(Q(signed=True) | Q(ack_signed=True))
+    if (first := signed.first()) is not None and (why := why_no_key()):
+        yield Caution(
+            f"Agreement {first} wants signatures of ours: {why}.",
+            hint="Set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE to files with a valid one.",
+            id="msh.W007",
+        )
 
 
 def _webhook() -> Iterator[CheckMessage]:

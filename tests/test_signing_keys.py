@@ -62,3 +62,20 @@ def test_what_cannot_be_read_is_named_and_never_shown(
     assert why_no_key() == f"{key}: No such file or directory"
     key.mkdir()
     assert why_no_key() == f"{key}: Is a directory"
+
+
+@pytest.mark.requirement("EB-178")
+def test_a_key_stays_until_its_successor_is_complete(
+    use: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    use(NOW_VALID)
+    assert our_key() == NOW_VALID
+    (tmp_path / "0.key").write_bytes(NEXT.private)
+    for _ in range(3):
+        assert our_key() == NOW_VALID
+    assert len(caplog.records) == 1
+    assert "the key is not that of the certificate" in caplog.text
+    (tmp_path / "0.key").unlink()
+    assert our_key() == NOW_VALID
+    use(NEXT)
+    assert our_key() == NEXT

@@ -40,6 +40,7 @@ class IncidentKind(StrEnum):
     ORDER_RESTARTED = "order_restarted"
     CONVERSATION_STOPPED = "conversation_stopped"
     ANSWER_REFUSED = "answer_refused"
+    SIGNATURE_REFUSED = "signature_refused"
     WEBHOOK_FAILED = "webhook_failed"
     WENT_AHEAD_ALONE = "went_ahead_alone"
     """An operator did without a second person what needs one."""

@@ -26,6 +26,7 @@ _WARNING = (
     IncidentKind.SEQUENCE_STALE,
     IncidentKind.SEQUENCE_CONFLICT,
     IncidentKind.MESSAGE_ID_REUSED,
+    IncidentKind.SIGNATURE_REFUSED,
     IncidentKind.RESET_HELD,
     IncidentKind.BACKLOG,
     IncidentKind.DELIVERY_REJECTED,

@@ -290,7 +290,7 @@ _IN = {
     *(IncidentKind.MESSAGE_ID_REUSED, IncidentKind.RESET_HELD, IncidentKind.DELIVERY_FAILED),
     *(IncidentKind.BACKLOG, IncidentKind.DELIVERY_REJECTED, IncidentKind.DELIVERY_IN_DOUBT),
     *(IncidentKind.NO_CONSUMER, IncidentKind.ROUTE_FAILED, IncidentKind.PREDECESSOR_MISSING),
-    IncidentKind.ORDER_RESTARTED,
+    *(IncidentKind.ORDER_RESTARTED, IncidentKind.SIGNATURE_REFUSED),
 }
 """Kinds of incidents about what a partner sends; the others are about what it is sent."""
 

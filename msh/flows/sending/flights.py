@@ -16,7 +16,7 @@ from msh.flows.sending.one_by_one import found, tried
 from msh.flows.sending.proof import signer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
-from msh.protocol.events import AttemptClaimed, AttemptRefused, ErrorReceived
+from msh.protocol.events import AttemptClaimed, ErrorReceived
 from msh.protocol.flight import DeadlinePassed, Expired, FlightState, ProbeClaimed
 from msh.protocol.flight.gate import Leave
 from msh.store.flights import polling
@@ -28,6 +28,7 @@ from msh.store.sending.isolation import isolate_flight
 from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 from msh.wire.dialect import Entity, dialect_named
+from msh.wire.ebms2.keys import KeyUnusable
 
 OF_BEST_EFFORT = 0
 """The attempt of a message that does not fly, and of which only the answer is taken here."""
@@ -129,12 +130,14 @@ def _claim(flights: Flights, key: int, leave: Leave) -> None:
 
 def _jobs_of(flights: Flights, claimed: list[int]) -> list[Job]:
     """The jobs that transmit the claimed copies, composing what was not composed before. A copy
-    that cannot be made fails its own message and no other."""
+    that cannot be made fails its own message and no other; our key may be repaired meanwhile."""
 
     def give_up(row: FlyingCopy, problem: Exception) -> None:
         attempt, why = flights.flight(row.id).attempt, why_unsendable(problem)
-        result = AttemptResult(AttemptOutcome.REFUSED, detail=why, body_sent=False)
-        flights.step(row.id, AttemptRefused(row.message_id, attempt, why))
+        repairable = isinstance(problem, KeyUnusable)
+        outcome = AttemptOutcome.FAILED if repairable else AttemptOutcome.REFUSED
+        result = AttemptResult(outcome, detail=why, body_sent=False)
+        flights.step(row.id, event_of(row.message_id, attempt, result))
         flights.end_attempt(row.id, attempt, result)
 
     return copies.jobs_of(polling.load_copies(claimed), partial(_job, flights), give_up)

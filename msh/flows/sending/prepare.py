@@ -14,7 +14,6 @@ from msh import wire
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
-from msh.signing_keys import why_no_key
 from msh.store.sending.submissions import Heading, NewMessage
 from msh.wire.dialect import dialect_named
 from partners.models import Agreement
@@ -54,8 +53,6 @@ def prepare_heading(
     given = _given(agreement, roles)
     service_type = given.get("service_type", agreement.service_type)
     semantics = _semantics(agreement, semantics, (service_interface, service_type))
-    if agreement.signed and (why := why_no_key()):
-        raise SubmitRefused(f"agreement {agreement} wants messages signed: {why}", "agreement")
     reliable = semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
     return Heading(
         agreement=agreement,

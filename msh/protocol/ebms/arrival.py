@@ -16,13 +16,14 @@ from msh.protocol.flight import arrival, conversation
 from msh.protocol.flight.arrival import Effects, MessageArrived, Terms
 from msh.protocol.flight.conversation import Conversation
 from msh.protocol.flight.serial import Order
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.message import Field
 from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 
 from .agreement import Agreed, breaches, tolerated, wrong_parties
-from .message import Defect, Error, ReceivedMessage, damage, errors_to_report
-from .proof import unproven, unsignable
+from .message import Defect, Error, MessageHeader, ReceivedMessage, damage, errors_to_report
+from .proof import SIGNATURE, unproven, unsignable
 from .vocabulary import ErrorCode, OrderStatus, Stage
 
 _MESSAGE_DATA = "/SOAP:Envelope/SOAP:Header/eb:MessageHeader/eb:MessageData"
@@ -140,7 +141,7 @@ def _checked(
         agreed, header.from_party, header.to_party
     )
     if errors:
-        return _refused(errors)
+        return _refused(header, errors)
     if event.known is not Known.NO:
         return _ruling(arrival.of_known(event), _of_damaged_copy(defects, agreed))
     secured = tuple(one for one in defects if one.stage is Stage.SECURITY)
@@ -152,7 +153,7 @@ def _checked(
     late = tuple(one for one in defects if one.stage > Stage.SECURITY)
     errors = errors_to_report(secured, agreed.lenient)
     if errors := errors or _errors_of_new(received, agreed, event, terms, late):
-        return _refused(errors)
+        return _refused(header, errors)
     return (*received.notes, *_passed((*early, *secured, *terms, *late)))
 
 
@@ -190,12 +191,17 @@ def _errors_of_new(
     return (Error(ErrorCode.NOT_SUPPORTED, location=_ORDER, description=text),)
 
 
-def _refused(errors: tuple[Error, ...]) -> Ruling:
+def _refused(header: MessageHeader, errors: tuple[Error, ...]) -> Ruling:
     """The refusal of a damaged package is not kept: its content is unknown, the next copy may be
-    intact, and is decided by itself. Nor is that of a signature, without which anybody could have
-    a message of the partner refused."""
-    again = errors[0].code == ErrorCode.MIME_PROBLEM or errors[0].location.endswith("ds:Signature")
-    return Ruling(() if again else (do.KeepRefusal(),), errors)
+    intact, and is decided by itself. Nor is that of a signature: else anybody could have a message
+    of the partner refused (EB-177)."""
+    first = errors[0]
+    if first.code == ErrorCode.MIME_PROBLEM:
+        return Ruling((), errors)
+    if first.location == SIGNATURE:
+        about = (IncidentKind.SIGNATURE_REFUSED, header.message_id, first.description)
+        return Ruling((do.OpenIncident(*about),), errors)
+    return Ruling((do.KeepRefusal(),), errors)
 
 
 def _ruling(effects: Effects, notes: tuple[str, ...] = ()) -> Ruling:

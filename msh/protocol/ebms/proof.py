@@ -10,7 +10,8 @@ from .signature import SignedReference
 from .vocabulary import Actor, ErrorCode, Stage
 
 _HEADER = "/SOAP:Envelope/SOAP:Header"
-_SIGNATURE = f"{_HEADER}/ds:Signature"
+SIGNATURE = f"{_HEADER}/ds:Signature"
+"""The place that an error about a signature names."""
 UNVERIFIED = "EB-177"
 """The row of a signature that does not fit its message."""
 
@@ -23,7 +24,7 @@ def has_to_be_verified(received: ReceivedMessage, agreed: Agreed) -> bool:
 def refused(received: ReceivedMessage, reason: str) -> ReceivedMessage:
     """The message with the reason why its signature is refused, a sentence that goes on after the
     name of the place."""
-    defect = _failure(UNVERIFIED, _SIGNATURE, reason)
+    defect = _failure(UNVERIFIED, SIGNATURE, reason)
     return replace(received, defects=(*received.defects, defect))
 
 
@@ -33,12 +34,12 @@ def unproven(received: ReceivedMessage, agreed: Agreed) -> Iterator[Defect]:
     certificate for."""
     if not received.message.signed:
         if agreed.signed:
-            yield _failure("EB-175", _SIGNATURE, "is missing: the agreement wants messages signed")
+            yield _failure("EB-175", SIGNATURE, "is missing: the agreement wants messages signed")
     elif not (
         received.signed_by_partner or any(one.rule == UNVERIFIED for one in received.defects)
     ):
         sentence = "is not verified here: the agreement has no certificate of the partner"
-        defect = _failure("EB-175", _SIGNATURE, sentence)
+        defect = _failure("EB-175", SIGNATURE, sentence)
         waivable = not (agreed.signed or agreed.certificates)
         yield replace(defect, stage=Stage.SECURITY, waivable=waivable)
 

@@ -41,6 +41,9 @@ from .ebms2_sql import AgreementRow, KeptAnswer
 from .pairs import LOCK_LINK, inbound_link
 from .refusals import spend_refusal
 
+_OF_MESSAGE = (IncidentKind.MESSAGE_ID_REUSED, IncidentKind.SIGNATURE_REFUSED)
+"""The others are those of its conversation, which opens them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Received:
@@ -262,7 +265,7 @@ def _calls(pair: Pair, ruling: Ruling, received: ReceivedMessage) -> Iterator[Ca
                 if pair.row.known_id is not None:
                     yield COUNT_DUPLICATE(key=pair.row.known_id)
                 yield event_call(pair, header.message_id, "DuplicateArrived", "discarded")
-            case do.OpenIncident(IncidentKind.MESSAGE_ID_REUSED):  # others are the conversation's
+            case do.OpenIncident(kind) if kind in _OF_MESSAGE:
                 what = (effect.kind, effect.message_id, effect.detail, pair.row.now)
                 new = incidents.NewIncident(pair.found.partner.pk, "in", *what)
                 yield incidents.open_incident(new)

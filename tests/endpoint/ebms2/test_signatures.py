@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msh.models import History, InboundMessage, Signal
+from msh.models import History, InboundMessage, Incident, Signal
 from msh.protocol.ebms.signature import RSA_SHA1, SHA1, SignatureTerms
 from msh.wire.ebms2.keys import SigningKey, Trusted
 from msh.wire.ebms2.signature import references_of, sign, verify
@@ -82,6 +82,8 @@ def assert_refused(send: Send, out: Outgoing, reason: str) -> None:
     ]
     recorded = History.objects.of_message(out.message_id).get(event="SecurityFailure")
     assert reason in recorded.detail
+    incident = Incident.objects.get(kind="signature_refused")
+    assert (incident.message_id, incident.detail) == (out.message_id, recorded.detail)
     assert not InboundMessage.objects.exists()
 
 

@@ -12,6 +12,7 @@ from msh.protocol.ebms.proof import has_to_be_verified, refused, unproven, why_n
 from msh.protocol.ebms.signature import SHA256, SignedReference
 from msh.protocol.ebms.vocabulary import SERVICE, Actor
 from msh.protocol.flight.conversation import Conversation
+from msh.protocol.kinds import IncidentKind
 from msh.protocol.receiver import Known
 from tests.protocol.ebms.test_arrival import AGREED, MESSAGE, NOW, codes, places
 
@@ -68,8 +69,9 @@ def test_the_refusal_of_a_signature_is_not_kept() -> None:
     """Else anybody could have a message of the partner refused, by its MessageId."""
     failed = refused(received(), "does not fit")
     one = ruling(failed)
-    assert (codes(one), one.effects) == (["SecurityFailure"], ())
-    assert one.errors[0].description == one.errors[0].location + " does not fit"
+    text = one.errors[0].location + " does not fit"
+    assert (codes(one), one.errors[0].description) == (["SecurityFailure"], text)
+    assert one.effects == (do.OpenIncident(IncidentKind.SIGNATURE_REFUSED, "m1", text),)
     assert list(unproven(failed, SIGNED)) == []
 
 

@@ -17,6 +17,7 @@ from spark_bridge.session import JavaMissing, open_session
 from tests.exchange.machine import Machine
 from tests.spark.cluster import submit_arguments
 from tests.spark.office import Office
+from tests.spark.wheels import build
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Each Java here lives for seconds: optimising its code costs more than that code then saves."""
@@ -101,6 +102,11 @@ def token(running_msh: Machine) -> str:
     output, _ = process.communicate()
     assert process.returncode == 0
     return output.decode().strip()
+
+
+@pytest.fixture(scope="package")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture

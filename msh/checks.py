@@ -22,11 +22,11 @@ from msh import proxies, sign_on_settings, trace_hook
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
+from msh.pem import KeyUnusable
 from msh.protocol.four_eyes import parse_rules
 from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
 from msh.transport import signature
-from msh.wire.ebms2.keys import KeyUnusable
 from partners.models import Agreement
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network

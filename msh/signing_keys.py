@@ -11,7 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
-from msh.wire.ebms2.keys import KeyUnusable, SigningKey, signing_key, valid_at
+from msh.pem import KeyUnusable, SigningKey, signing_key, valid_at
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from msh.wire.ebms2.keys import SigningKey
+from msh.pem import SigningKey
 
 
 @cache

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from msh.pem import KeyUnusable, SigningKey
 from msh.signing_keys import our_key, our_keys, why_no_key
-from msh.wire.ebms2.keys import KeyUnusable, SigningKey
 from tests.keys import environment, new_key
 
 NOW_VALID, NEXT, OVER = new_key("now"), new_key("next", 0, 3), new_key("over", -3, -2)

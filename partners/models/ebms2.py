@@ -6,9 +6,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from msh.pem import KeyUnusable, certificates_of
 from msh.protocol.flight.gate import WINDOW
 from msh.protocol.flight.value import OnSilence
-from msh.wire.ebms2.keys import KeyUnusable, certificates_of
 
 from .fields import bounded_field
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from msh.models import InboundMessage, Signal
+from msh.pem import Trusted, certificates_of
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.ebms.signature import SignatureTerms
 from msh.wire.ebms2.envelope import parse
-from msh.wire.ebms2.keys import Trusted, certificates_of
 from msh.wire.ebms2.signature import SignatureRefused, references_of, verified
 from partners.models import Agreement, Credential, Partner, digest_of
 from tests.keys import environment, new_key

@@ -15,6 +15,7 @@ from pytest_django import DjangoDbBlocker
 
 from msh.flows.sending.submit import submit
 from msh.models import History, InboundMessage, Incident, OutboundMessage, Signal
+from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.ebms.signature import SignatureTerms, SignedReference
 from msh.protocol.message import Payload
@@ -22,7 +23,6 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.operations.operator_actions import open_links
 from msh.wire import stored_document
 from msh.wire.ebms2.envelope import parse
-from msh.wire.ebms2.keys import SigningKey, Trusted
 from msh.wire.ebms2.signature import references_of, sign, verified
 from msh.wire.ebms2.writer import signed_reference
 from partners.models import Agreement, Credential, Partner, digest_of

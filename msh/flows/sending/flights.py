@@ -14,6 +14,7 @@ from msh.flows.sending.copies import ANSWER_LIMIT, event_of, lease, why_unsendab
 from msh.flows.sending.kinds import Ended, FlightCopy, Unit, attempts_of
 from msh.flows.sending.one_by_one import found, tried
 from msh.flows.sending.proof import signer_of
+from msh.pem import KeyUnusable
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
 from msh.protocol.events import AttemptClaimed, ErrorReceived
@@ -28,7 +29,6 @@ from msh.store.sending.isolation import isolate_flight
 from msh.store.sending.polling import Slots
 from msh.transport.job import Job
 from msh.wire.dialect import Entity, dialect_named
-from msh.wire.ebms2.keys import KeyUnusable
 
 OF_BEST_EFFORT = 0
 """The attempt of a message that does not fly, and of which only the answer is taken here."""

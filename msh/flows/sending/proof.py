@@ -6,6 +6,7 @@ from typing import Protocol
 
 from django.utils import timezone
 
+from msh.pem import Trusted, certificates_of
 from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.message import AnswerTo, ReceivedMessage, errors_to_report
 from msh.protocol.ebms.proof import (
@@ -24,7 +25,6 @@ from msh.store.receiving.refusals import note, refuse_answer
 from msh.store.sending.sent import find_envelope
 from msh.wire import part_content
 from msh.wire.ebms2 import signature
-from msh.wire.ebms2.keys import Trusted, certificates_of
 from msh.wire.ebms2.signature import SignatureRefused
 from msh.wire.values import cid
 

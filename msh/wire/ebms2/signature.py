@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
+from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import Message, ReceivedMessage
 from msh.protocol.ebms.signature import (
@@ -41,7 +42,6 @@ from msh.wire import document
 from msh.wire.text import shown
 
 from .elements import Findings
-from .keys import SigningKey, Trusted
 from .names import DS, SOAP, ds, soap
 from .reader import read
 from .writer import signed_reference

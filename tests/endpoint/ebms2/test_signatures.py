@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from msh.models import History, InboundMessage, Incident, Signal
+from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.signature import RSA_SHA1, SHA1, SignatureTerms
-from msh.wire.ebms2.keys import SigningKey, Trusted
 from msh.wire.ebms2.signature import references_of, sign, verify
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send, answers, let_answers_leave

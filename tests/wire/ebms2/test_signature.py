@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
+from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.ebms.signature import NEXT, NEXT_MSH, RSA_SHA1, SHA1, SignatureTerms
-from msh.wire.ebms2.keys import SigningKey, Trusted
 from msh.wire.ebms2.signature import (
     SignatureRefused,
     Verified,

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from msh.wire.ebms2.keys import KeyUnusable, certificates_of, signing_key, valid_at
+from msh.pem import KeyUnusable, certificates_of, signing_key, valid_at
 from tests.keys import new_key, pem_of
 from tests.wire.ebms2.test_signature import NOW
 

@@ -41,6 +41,8 @@ class IncidentKind(StrEnum):
     CONVERSATION_STOPPED = "conversation_stopped"
     ANSWER_REFUSED = "answer_refused"
     SIGNATURE_REFUSED = "signature_refused"
+    CERTIFICATE_ENDS = "certificate_ends"
+    CERTIFICATE_ENDS_SOON = "certificate_ends_soon"
     WEBHOOK_FAILED = "webhook_failed"
     WENT_AHEAD_ALONE = "went_ahead_alone"
     """An operator did without a second person what needs one."""

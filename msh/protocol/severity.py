@@ -20,13 +20,18 @@ class Severity(StrEnum):
 
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 _MINUTE = timedelta(minutes=1)
-_INFO = (IncidentKind.RETENTION_TOO_SHORT, IncidentKind.ORDER_RESTARTED)
+_INFO = (
+    IncidentKind.RETENTION_TOO_SHORT,
+    IncidentKind.ORDER_RESTARTED,
+    IncidentKind.CERTIFICATE_ENDS,
+)
 _WARNING = (
     IncidentKind.SEQUENCE_GAP,
     IncidentKind.SEQUENCE_STALE,
     IncidentKind.SEQUENCE_CONFLICT,
     IncidentKind.MESSAGE_ID_REUSED,
     IncidentKind.SIGNATURE_REFUSED,
+    IncidentKind.CERTIFICATE_ENDS_SOON,
     IncidentKind.RESET_HELD,
     IncidentKind.BACKLOG,
     IncidentKind.DELIVERY_REJECTED,

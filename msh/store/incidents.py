@@ -230,6 +230,10 @@ def note_webhook_failed(reasons: Mapping[int, str]) -> None:
     _note_condition(kind, Direction.IN, reasons, read_clock(), resolution)
 
 
+def note_certificates(kind: IncidentKind, reasons: Mapping[int, str]) -> None:
+    _note_condition(kind, Direction.IN, reasons, read_clock(), "it has a successor, or less time")
+
+
 def note_clock_doubtful(why: str) -> None:
     """Open an incident once because old rows are not removed; with "" it is resolved. An incident
     belongs to a partner: this one, which concerns all of them, to the first."""

@@ -291,6 +291,7 @@ _IN = {
     *(IncidentKind.BACKLOG, IncidentKind.DELIVERY_REJECTED, IncidentKind.DELIVERY_IN_DOUBT),
     *(IncidentKind.NO_CONSUMER, IncidentKind.ROUTE_FAILED, IncidentKind.PREDECESSOR_MISSING),
     *(IncidentKind.ORDER_RESTARTED, IncidentKind.SIGNATURE_REFUSED),
+    *(IncidentKind.CERTIFICATE_ENDS, IncidentKind.CERTIFICATE_ENDS_SOON),
 }
 """Kinds of incidents about what a partner sends; the others are about what it is sent."""
 

@@ -6,10 +6,15 @@ from typing import Any
 import pytest
 
 from msh.models import Attempt
+from msh.pem import SigningKey
 from msh.wire.ebms2.envelope import parse
+from msh.wire.ebms2.signature import references_of, sign
+from msh.wire.ebms2.writer import signed_reference
 from tests.keys import environment, new_key, pem_of
+from tests.peer.ebms2 import Outgoing, acknowledgment
 
 from .flying import Sky
+from .test_http_answers import answered, notes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,3 +44,40 @@ def test_a_message_waits_for_our_key_and_keeps_its_signature(
     sky.let_pass(agreement.retry_interval + 1)
     (again,) = sky.poll()
     assert again.body == job.body
+
+
+def of_partner(sky: Sky, out: Outgoing, key: SigningKey | None = None) -> tuple[str, bytes]:
+    envelope = sky.from_partner(out).envelope.encode()
+    return "text/xml", sign(envelope, {}, key) if key else envelope
+
+
+@pytest.mark.requirement("EB-069", "EB-099", "EB-179")
+def test_an_acknowledgment_on_the_connection_is_judged_alike(
+    sky: Sky, settings: Any, tmp_path: Path
+) -> None:
+    them = new_key("them")
+    agreement = sky.agreement
+    agreement.signed = agreement.ack_signed = True
+    agreement.certificate = pem_of(them)
+    agreement.save()
+    for name, value in environment(tmp_path, [new_key("us")]).items():
+        setattr(settings, name, [value])
+    message = sky.submit()
+    (job,) = sky.poll()
+    references = references_of(parse(job.content_type, job.body).envelope)
+    plain, end = acknowledgment(message.message_id), "</eb:Acknowledgment>"
+    digests = "".join(map(signed_reference, references))
+    whole = plain.but(extra=plain.extra.replace(end, digests + end))
+
+    for out, key, reason in (
+        (whole, None, "is not signed"),
+        (plain, them, "has no digests"),
+        (whole, new_key("stranger"), "none of the agreement's"),
+    ):
+        answered(sky, job, of_partner(sky, out, key))
+        assert any(reason in one for one in notes(message))
+        assert sky.state(message) == "waiting"
+    assert sky.incidents() == ["answer_refused"]
+
+    answered(sky, job, of_partner(sky, whole, them))
+    assert sky.state(message) == "acknowledged"

@@ -1,0 +1,102 @@
+"""The certificates of signatures, ours and those of partners, and which of them end soon."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from django.db.models import Q
+from django.utils import timezone
+
+from msh.pem import KeyUnusable, certificates_of
+from msh.protocol.kinds import IncidentKind
+from msh.signing_keys import our_keys
+from msh.store.incidents import note_certificates
+from partners.models import Agreement
+
+US = "us"
+EARLY, LATE = timedelta(days=30), timedelta(days=7)
+"""How long before its end an operator is told of a certificate, and told again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`whose`: US, or the name of a partner. `used_by`: its agreements, of ours all that are
+    signed. `sha256` in hexadecimal digits."""
+
+    whose: str
+    used_by: tuple[str, ...]
+    subject: str
+    issuer: str
+    serial: str
+    sha256: str
+    valid_from: datetime
+    until: datetime
+
+
+def certificates() -> list[Listed]:
+    """Ours, then those of partners by name. Raises KeyUnusable for ours."""
+    agreements = list(_agreements())
+    signed = tuple(one.tpa_id for one in agreements if one.signed or one.ack_signed)
+    ours = [_listed(US, signed, one.certificate) for one in our_keys()]
+    by_partner: dict[tuple[str, x509.Certificate], list[str]] = {}
+    for agreement in agreements:
+        for certificate in certificates_of(agreement.certificate):
+            key = (agreement.partner.name, certificate)
+            by_partner.setdefault(key, []).append(agreement.tpa_id)
+    theirs = [_listed(name, used, one) for (name, one), used in by_partner.items()]
+    return [*ours, *theirs]
+
+
+def _listed(whose: str, used_by: Iterable[str], certificate: x509.Certificate) -> Listed:
+    return Listed(
+        whose,
+        tuple(used_by),
+        certificate.subject.rfc4514_string(),
+        certificate.issuer.rfc4514_string(),
+        f"{certificate.serial_number:X}",
+        certificate.fingerprint(hashes.SHA256()).hex(),
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+    )
+
+
+def _agreements() -> Iterable[Agreement]:
+    trusting = Agreement.objects.filter(~Q(certificate="") | Q(signed=True) | Q(ack_signed=True))
+    return trusting.select_related("partner").order_by("partner__name", "tpa_id")
+
+
+def call_for_ending() -> None:
+    """Open an incident EARLY and another one LATE before the last certificate of an agreement ends,
+    or of ours: this one concerns all, and belongs to the first partner with a signed agreement."""
+    agreements, now = list(_agreements()), timezone.now()
+    reasons: dict[IncidentKind, dict[int, str]] = {
+        IncidentKind.CERTIFICATE_ENDS: {},
+        IncidentKind.CERTIFICATE_ENDS_SOON: {},
+    }
+    signed = [one for one in agreements if one.signed or one.ack_signed]
+    ends = [(one, f"agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired]
+    ends = [*((one, "MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]), *ends]
+    for agreement, of, end in ends:
+        if end is None or end - now > EARLY:
+            continue
+        soon = end - now <= LATE
+        kind = IncidentKind.CERTIFICATE_ENDS_SOON if soon else IncidentKind.CERTIFICATE_ENDS
+        text = f"the certificate of {of} ends on {end:%Y-%m-%d}"
+        reasons[kind].setdefault(agreement.partner_id, text)
+    for kind, found in reasons.items():
+        note_certificates(kind, found)
+
+
+def _end_of(agreement: Agreement) -> datetime | None:
+    ends = [one.not_valid_after_utc for one in certificates_of(agreement.certificate)]
+    return max(ends, default=None)
+
+
+def _end_of_ours() -> datetime | None:
+    """None also if ours cannot be read: a check says so."""
+    try:
+        return max((one.certificate.not_valid_after_utc for one in our_keys()), default=None)
+    except KeyUnusable:
+        return None

@@ -1,0 +1,101 @@
+"""The certificates of signatures: listed, and an operator is called before one ends."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from django.core.management import CommandError, call_command
+
+from msh.flows.operations.certificates import call_for_ending
+from msh.flows.operations.watch import watch
+from msh.models import Incident
+from msh.pem import SigningKey
+from tests.keys import environment, new_key, pem_of
+
+from .flying import Sky
+
+pytestmark = pytest.mark.django_db
+
+
+def pin(sky: Sky, *keys: SigningKey, **terms: bool) -> None:
+    agreement = sky.agreement
+    agreement.certificate = "\n".join(map(pem_of, keys))
+    for name, value in terms.items():
+        setattr(agreement, name, value)
+    agreement.full_clean()
+    agreement.save()
+
+
+def ours(settings: Any, folder: Path, *keys: SigningKey) -> None:
+    for name, value in environment(folder, keys).items():
+        setattr(settings, name, value.split(","))
+
+
+def called() -> list[tuple[str, str]]:
+    call_for_ending()
+    opened = Incident.objects.filter(resolved_at=None).order_by("kind")
+    return [(one.kind, one.detail.rpartition(" ends on ")[0]) for one in opened]
+
+
+@pytest.mark.requirement("EB-172")
+def test_an_operator_is_called_twice_before_a_certificate_ends(sky: Sky) -> None:
+    of = f"the certificate of agreement {sky.agreement}"
+    for days, expected in (
+        (40, []),
+        (29, [("certificate_ends", of)]),
+        (6, [("certificate_ends_soon", of)]),
+        (-1, [("certificate_ends_soon", of)]),
+    ):
+        pin(sky, new_key("them", -20, days))
+        assert called() == expected
+        assert called() == expected
+    pin(sky, new_key("them", -20, -1), new_key("next", -1, 400))
+    assert called() == []
+
+
+@pytest.mark.requirement("EB-172")
+def test_nobody_is_called_for_one_that_is_kept_after_its_end(sky: Sky) -> None:
+    pin(sky, new_key("them", -20, 6), keep_expired=True)
+    assert called() == []
+
+
+@pytest.mark.requirement("EB-178")
+def test_an_operator_is_called_for_ours(sky: Sky, settings: Any, tmp_path: Path) -> None:
+    pin(sky, new_key("them", -1, 400), signed=True)
+    ours(settings, tmp_path, new_key("us", -1, 20))
+    watch()
+    assert called() == [("certificate_ends", "the certificate of MSH_SIGNING_CERTIFICATE")]
+    ours(settings, tmp_path, new_key("us", -1, 20), new_key("next", -1, 400))
+    assert called() == []
+    settings.MSH_SIGNING_KEY = ["/no/such/file"]
+    settings.MSH_SIGNING_CERTIFICATE = ["/no/such/file"]
+    assert called() == []
+
+
+@pytest.mark.requirement("EB-172")
+def test_certificates_are_listed_with_who_uses_them(
+    sky: Sky, settings: Any, tmp_path: Path
+) -> None:
+    us, them = new_key("us", -1, 20), new_key("them", -1, 400)
+    pin(sky, them, signed=True)
+    ours(settings, tmp_path, us)
+    text, listed = StringIO(), StringIO()
+    call_command("certificates", stdout=text)
+    call_command("certificates", "--json", stdout=listed)
+    rows = json.loads(listed.getvalue())
+    assert [(one["whose"], one["subject"], one["used_by"]) for one in rows] == [
+        ("us", "CN=us", [sky.agreement.tpa_id]),
+        (sky.partner.name, "CN=them", [sky.agreement.tpa_id]),
+    ]
+    print_of = them.certificate.fingerprint(hashes.SHA256()).hex()
+    assert rows[1]["sha256"] == print_of
+    assert rows[1]["serial"] == f"{them.certificate.serial_number:X}"
+    assert print_of in text.getvalue()
+    assert f"{them.certificate.not_valid_after_utc:%Y-%m-%d}" in text.getvalue()
+
+    settings.MSH_SIGNING_CERTIFICATE = []
+    with pytest.raises(CommandError, match="name as many files each"):
+        call_command("certificates")

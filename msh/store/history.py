@@ -118,10 +118,11 @@ def insert_or_count_one(**values: str) -> str:
 
 
 _ROW = parameters() | {"at": "COALESCE(%(at)s::timestamptz, clock_timestamp())"}
-_LISTS = ", ".join(f"%({name})s::{kind}[]" for name, kind in COLUMNS.items())
+_TYPED = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _COLUMN = {name: name for name in COLUMNS} | {"at": "COALESCE(at, clock_timestamp())"}
 _INSERT_MANY = Write(
-    f"{insert_one(**_COLUMN)} FROM unnest({_LISTS}) AS new ({_NAMES})", order=Order.HISTORY
+    f"{insert_one(**_COLUMN)} FROM json_to_recordset(%(rows)s::json) AS new ({_TYPED})",
+    order=Order.HISTORY,
 )
 INSERT = Write(insert_one(**_ROW), order=Order.HISTORY, many=_INSERT_MANY)
 COUNT = Write(f"WITH {insert_or_count_one(**_ROW)}", order=Order.HISTORY)

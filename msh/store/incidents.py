@@ -73,8 +73,8 @@ DONE = """
 """A row for a statement that resolves incidents of a partner: who has done what ends them."""
 DONE_MANY = """
     SELECT DISTINCT ON (partner_id) partner_id, at, actor, resolution
-    FROM unnest(%(partner_id)s::bigint[], %(at)s::timestamptz[], %(actor)s::text[],
-                %(resolution)s::text[]) AS one (partner_id, at, actor, resolution)
+    FROM json_to_recordset(%(rows)s::json)
+         AS one (partner_id bigint, at timestamptz, actor text, resolution text)
 """
 """The same several times: one transaction is one act."""
 

@@ -47,14 +47,14 @@ class Outstanding:
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationState:
-    """What `WRITE` stores. `stopped_by`: MessageIds, as PostgreSQL writes an array."""
+    """What `WRITE` stores."""
 
     id: int
     state: str
     next_number: int
     resets: bool
     unconfirmed: str
-    stopped_by: str
+    stopped_by: list[str]
     broken: bool
 
 
@@ -175,7 +175,7 @@ WRITE = Write(
     f"""
     UPDATE msh_outboundconversation conversation
     SET state = %(state)s, next_number = %(next_number)s, resets = %(resets)s,
-        unconfirmed = %(unconfirmed)s, stopped_by = %(stopped_by)s::text[], broken = %(broken)s,
+        unconfirmed = %(unconfirmed)s, stopped_by = %(stopped_by)s, broken = %(broken)s,
         used_at = statement_timestamp(), head = {_HEAD}
     WHERE id = %(id)s
     """,
@@ -184,11 +184,11 @@ WRITE = Write(
         f"""
     UPDATE msh_outboundconversation conversation
     SET state = one.state, next_number = one.next_number, resets = one.resets,
-        unconfirmed = one.unconfirmed, stopped_by = one.stopped_by::text[], broken = one.broken,
+        unconfirmed = one.unconfirmed, stopped_by = one.stopped_by, broken = one.broken,
         used_at = statement_timestamp(), head = {_HEAD}
-    FROM unnest(%(id)s::bigint[], %(state)s::text[], %(next_number)s::int[], %(resets)s::bool[],
-                %(unconfirmed)s::text[], %(stopped_by)s::text[], %(broken)s::bool[])
-         AS one (id, state, next_number, resets, unconfirmed, stopped_by, broken)
+    FROM json_to_recordset(%(rows)s::json)
+         AS one (id bigint, state text, next_number int, resets bool, unconfirmed text,
+                 stopped_by text[], broken bool)
     WHERE conversation.id = one.id
     """,
         order=Order.CONVERSATION,
@@ -204,14 +204,19 @@ GIVE_NUMBER = Write(
 # lock is a statement of its own, so that two who end at once see each other.
 _LOCK_INCIDENTS = """
     SELECT id FROM msh_incident
-    WHERE partner_id = {} AND direction = 'out' AND kind = 'conversation_stopped'
+    WHERE partner_id {} AND direction = 'out' AND kind = 'conversation_stopped'
       AND resolved_at IS NULL
     ORDER BY partner_id FOR NO KEY UPDATE
 """
 LOCK_INCIDENT = Write(
-    _LOCK_INCIDENTS.format("%(partner_id)s"),
+    _LOCK_INCIDENTS.format("= %(partner_id)s"),
     order=Order.INCIDENT,
-    many=Write(_LOCK_INCIDENTS.format("ANY(%(partner_id)s)"), order=Order.INCIDENT),
+    many=Write(
+        _LOCK_INCIDENTS.format("""IN (
+        SELECT one.partner_id FROM json_to_recordset(%(rows)s::json) AS one (partner_id bigint))
+        """),
+        order=Order.INCIDENT,
+    ),
 )
 _RESOLVE = """
     UPDATE msh_incident

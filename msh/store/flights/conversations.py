@@ -91,16 +91,10 @@ class LockedConversation:
                 next_number=self.numbering.next_number,
                 resets=self.numbering.resets,
                 unconfirmed=self.numbering.unconfirmed,
-                stopped_by=_array(sorted(self.numbering.stopped_by)),
+                stopped_by=sorted(self.numbering.stopped_by),
                 broken=self.numbering.broken,
             )
         )
-
-
-def _array(words: Iterable[str]) -> str:
-    """As PostgreSQL writes an array of text."""
-    escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
-    return "{" + ",".join(f'"{word}"' for word in escaped) + "}"
 
 
 def _locked(row: ConversationRow) -> LockedConversation:

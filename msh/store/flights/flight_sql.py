@@ -258,13 +258,10 @@ WRITE = Write(
         expires_at = one.expires_at, persists_until = one.persists_until, ends_at = one.ends_at,
         held_for = one.held_for, number = one.number, unsent = one.unsent,
         waits_turn = flight.waits_turn AND one.number IS NULL
-    FROM unnest(
-        %(key)s::bigint[], %(state)s::text[], %(attempt)s::int[], %(copies)s::int[],
-        %(under_way)s::bool[], %(carried)s::bool[], %(reached)s::bool[], %(unreached)s::int[],
-        %(due)s::timestamptz[], %(expires_at)s::timestamptz[], %(persists_until)s::timestamptz[],
-        %(ends_at)s::timestamptz[], %(held_for)s::text[], %(number)s::int[], %(unsent)s::int[])
-    AS one (key, state, attempt, copies, under_way, carried, reached, unreached, due, expires_at,
-            persists_until, ends_at, held_for, number, unsent)
+    FROM json_to_recordset(%(rows)s::json) AS one (
+        key bigint, state text, attempt int, copies int, under_way bool, carried bool, reached bool,
+        unreached int, due timestamptz, expires_at timestamptz, persists_until timestamptz,
+        ends_at timestamptz, held_for text, number int, unsent int)
     WHERE flight.message_id = one.key
     """,
         order=Order.FLIGHT,
@@ -292,7 +289,13 @@ REVIVE_MESSAGE = Write(
 REMOVE = Write(
     "DELETE FROM msh_flight WHERE message_id = %(key)s",
     order=Order.FLIGHT,
-    many=Write("DELETE FROM msh_flight WHERE message_id = ANY(%(key)s)", order=Order.FLIGHT),
+    many=Write(
+        """
+    DELETE FROM msh_flight USING json_to_recordset(%(rows)s::json) AS one (key bigint)
+    WHERE message_id = one.key
+    """,
+        order=Order.FLIGHT,
+    ),
 )
 
 COMPOSE = Write(
@@ -317,8 +320,8 @@ END_MESSAGE = Write(
     UPDATE msh_outboundmessage message
     SET state = one.state, completed_at = one.at, outcome = one.outcome,
         terms = COALESCE(message.terms, one.terms::jsonb)
-    FROM unnest(%(key)s::bigint[], %(state)s::text[], %(outcome)s::text[], %(at)s::timestamptz[],
-                %(terms)s::text[]) AS one (key, state, outcome, at, terms)
+    FROM json_to_recordset(%(rows)s::json)
+         AS one (key bigint, state text, outcome text, at timestamptz, terms text)
     WHERE message.id = one.key
     """,
         order=Order.MESSAGE_AFTER_LINK,
@@ -354,13 +357,16 @@ _RESOLVE = """
 _IN_ORDER = """
     AND msh_incident.id = ANY(ARRAY(
         SELECT id FROM msh_incident
-        WHERE partner_id = ANY(%(partner_id)s) AND direction = 'out' AND resolved_at IS NULL
+        WHERE partner_id IN (
+            SELECT one.partner_id
+            FROM json_to_recordset(%(rows)s::json) AS one (partner_id bigint))
+          AND direction = 'out' AND resolved_at IS NULL
           AND kind NOT IN ('conversation_stopped', 'went_ahead_alone')
         ORDER BY partner_id, kind FOR NO KEY UPDATE))
 """
 _OF_PARTNER = """ARRAY(
     SELECT message_id
-    FROM unnest(%(partner_id)s::bigint[], %(message_id)s::text[]) AS one (partner_id, message_id)
+    FROM json_to_recordset(%(rows)s::json) AS one (partner_id bigint, message_id text)
     WHERE one.partner_id = done.partner_id)
 """
 RESOLVE_OF_MESSAGE = Write(

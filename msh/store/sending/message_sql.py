@@ -244,8 +244,8 @@ CANCEL = Write(
     UPDATE msh_outboundmessage message
     SET state = 'cancelled', completed_at = one.at, outcome = one.outcome,
         sequence_number = CASE WHEN one.free_number THEN NULL ELSE sequence_number END
-    FROM unnest(%(key)s::bigint[], %(at)s::timestamptz[], %(outcome)s::text[],
-                %(free_number)s::bool[]) AS one (key, at, outcome, free_number)
+    FROM json_to_recordset(%(rows)s::json)
+         AS one (key bigint, at timestamptz, outcome text, free_number bool)
     WHERE message.id = one.key
 """),
 )

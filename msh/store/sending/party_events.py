@@ -22,8 +22,8 @@ INSERT = Write(
         """
     INSERT INTO msh_partyevent (event_id, message_id, kind, detail, code, at, due)
     SELECT gen_random_uuid(), key, kind, detail, code, at, at
-    FROM unnest(%(key)s::bigint[], %(kind)s::text[], %(detail)s::text[], %(code)s::text[],
-                %(at)s::timestamptz[]) AS new (key, kind, detail, code, at)
+    FROM json_to_recordset(%(rows)s::json)
+         AS new (key bigint, kind text, detail text, code text, at timestamptz)
     WHERE kind <> 'delayed' OR NOT EXISTS (
         SELECT FROM msh_partyevent WHERE message_id = new.key AND kind = 'delayed')
 """,

@@ -33,12 +33,13 @@ class Order(IntEnum):
     CONVERSATION = 3
     MESSAGE_AFTER_LINK = 4
     """A message loses its number when no link points at it any more."""
-    INBOUND_MESSAGE = 5
-    ATTEMPT = 6
-    EVENT = 7
-    SIGNAL = 8
-    INCIDENT = 9
-    HISTORY = 10
+    DELIVERY = 5
+    INBOUND_MESSAGE = 6
+    ATTEMPT = 7
+    EVENT = 8
+    SIGNAL = 9
+    INCIDENT = 10
+    HISTORY = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,14 @@ class Call(Generic[Row_co]):
 
     statement: Statement[Row_co]
     values: Mapping[str, Any]
+
+
+def in_order(calls: Sequence[Call[object]]) -> list[Call[object]]:
+    """Return the same writes in the order of a transaction, those of one statement together."""
+    places: dict[Statement[object], int] = {}
+    for call in calls:
+        places.setdefault(call.statement, len(places))
+    return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
 
 
 def gather(calls: Sequence[Call[object]]) -> Iterator[Call[object]]:

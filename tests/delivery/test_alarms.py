@@ -133,6 +133,7 @@ def complete(delivery: Delivery) -> None:
     with transaction.atomic():
         (held,) = deliveries.lock_to_decide([delivery.pk], Consumers())
         held.step(CompletionMarked(), ANN)
+        deliveries.write_together([held])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,9 +11,11 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from msh.flows.errors import NotPossible
 from msh.flows.operations import change_flight
+from msh.flows.operations.change_delivery import DECISIONS, decide
 from msh.flows.operations.many import bulk_jobs, cancel_queue
 from msh.flows.operations.many.bulk_jobs import CHOICES
 from msh.models import (
@@ -21,8 +23,13 @@ from msh.models import (
     BulkAction,
     BulkItem,
     BulkJob,
+    Consumer,
+    ConsumerKind,
+    Delivery,
     Flight,
     History,
+    InboundMessage,
+    InboundPayload,
     Incident,
     OutboundConversation,
     OutboundLink,
@@ -32,6 +39,7 @@ from msh.models import (
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.history import Actor
 from msh.transport.job import Job
+from tests.delivery.desk import consumer, receive
 from tests.flows.byhand import Carrying
 from tests.flows.costs import statements_of
 from tests.flows.flying import REFUSED, SILENT, Sky, make_sky
@@ -52,6 +60,8 @@ TABLES: tuple[type[Model], ...] = (
     PartyEvent,
     History,
     Incident,
+    Delivery,
+    InboundMessage,
 )
 GIVEN = ("id", "event_id")
 """By the database, to each row anew."""
@@ -170,7 +180,11 @@ def as_text(row: Mapping[str, Any]) -> str:
 
 
 def compare(action: str, keys: list[int]) -> Left:
-    alone, together = (left_by(partial(act, action, keys)) for act in (one_by_one, in_a_set))
+    return compare_acts(partial(one_by_one, action, keys), partial(in_a_set, action, keys))
+
+
+def compare_acts(*acts: Callable[[], Mapping[int, str]]) -> Left:
+    alone, together = map(left_by, acts)
     assert together.why_not == alone.why_not
     for table, rows in alone.rows.items():
         assert together.rows[table] == rows, table
@@ -181,7 +195,7 @@ ACTIONS = [action for action, choice in CHOICES.items() if choice.together]
 
 
 def test_some_actions_are_done_in_sets() -> None:
-    assert set(ACTIONS) == {BulkAction.CANCEL, BulkAction.RESUME_MESSAGES}
+    assert set(ACTIONS) == {BulkAction.CANCEL, BulkAction.RESUME_MESSAGES, BulkAction.RUN_AGAIN}
 
 
 def test_messages_in_every_state_are_cancelled_in_a_set_as_one_by_one() -> None:
@@ -203,7 +217,94 @@ def test_messages_in_every_state_are_resumed_in_a_set_as_one_by_one() -> None:
     assert {name.split(maxsplit=1)[1] for name in done} == {"held later", "held before", "failed"}
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+OPEN = ("processing", "failed")
+STATES = ("processing", "failed", "completed", "in_doubt", "parked", "blocked", "rejected")
+
+
+def every_delivery() -> list[int]:
+    """Deliveries in every state, each with its incident, of two partners and two consumers; the
+    payload of one was removed."""
+    at = timezone.now()
+    resolver = {"name": "asked", "action": "A", "resolver": "tests.delivery.application.resolve"}
+    takers = [consumer(ConsumerKind.PULL), consumer(ConsumerKind.HTTP, **resolver)]
+    made: list[Delivery] = []
+    for world in (make_world(), make_world()):
+        kinds = ("delivery_failed", "delivery_in_doubt", "delivery_rejected")
+        for kind in kinds:
+            Incident.objects.create(
+                partner=world.here, direction="in", kind=kind, opened_at=at, last_at=at
+            )
+        received = receive(world, 2 * len(STATES))
+        for number, message in enumerate(received):
+            state = STATES[number % len(STATES)]
+            made.append(
+                Delivery.objects.create(
+                    consumer=takers[number // len(STATES)],
+                    message=message,
+                    state=state,
+                    attempt=2,
+                    started_at=at,
+                    ended_at=None if state == "processing" else at,
+                    due=at if state in OPEN else None,
+                    rejected_at=at if state == "rejected" else None,
+                )
+            )
+    InboundPayload.objects.filter(message=made[STATES.index("rejected")].message).delete()
+    return [one.pk for one in made]
+
+
+def one_after_the_other(decision: str, keys: Iterable[int]) -> dict[int, str]:
+    why_not: dict[int, str] = {}
+    for key in sorted(keys):
+        refused = decide([key], decision, SUE).refused
+        why_not[key] = refused[0] if refused else ""
+    return why_not
+
+
+def all_at_once(decision: str, keys: Iterable[int]) -> dict[int, str]:
+    decided = decide(keys, decision, SUE)
+    named = {int(why.split()[1].rstrip(":")): why for why in decided.refused}
+    return dict.fromkeys(decided.done, "") | named
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_decisions_on_deliveries_in_every_state_are_made_in_a_set_as_one_by_one(
+    decision: str,
+) -> None:
+    keys = [*every_delivery(), REMOVED]
+    acts = [partial(act, decision, keys) for act in (one_after_the_other, all_at_once)]
+    left = compare_acts(*acts)
+    assert {bool(why) for why in left.why_not.values()} == {True, False}
+
+
+def test_deliveries_are_run_again_in_a_set_as_one_by_one() -> None:
+    keys = every_delivery()
+    left = compare(BulkAction.RUN_AGAIN, [*keys, REMOVED])
+    states = Delivery.objects.in_bulk(keys)
+    done = {states[key].state for key in keys if not left.why_not[key]}
+    assert done == {"failed", "in_doubt", "parked", "blocked", "rejected"}
+
+
+def parked_deliveries(taker: Consumer, count: int) -> None:
+    at = timezone.now()
+    Delivery.objects.bulk_create(
+        Delivery(consumer=taker, message=one, state="parked", attempt=1, started_at=at, ended_at=at)
+        for one in receive(make_world(), count)
+    )
+
+
+def test_deliveries_are_run_again_by_as_many_statements_however_many_they_are() -> None:
+    counts, taker = [], consumer(ConsumerKind.PULL)
+    for count in (4, 40):
+        parked_deliveries(taker, count)
+        begin = partial(bulk_jobs.start, BulkAction.RUN_AGAIN, EVER, None, SUE)
+        taken, job = statements_of_a_job(begin)
+        assert (job.done, job.refused) == (count, 0)
+        counts.append(taken)
+    assert counts[0] == counts[1] < 40
+
+
+@pytest.mark.parametrize("action", [BulkAction.CANCEL, BulkAction.RESUME_MESSAGES])
 def test_any_selection_in_any_order_is_done_in_a_set_as_one_by_one(action: str) -> None:
     keys = [one.pk for one in every_kind().values()]
     chance = random.Random(36)

@@ -1,6 +1,6 @@
 """Operators' decisions on one or many deliveries, each with actor and reason."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -48,16 +48,10 @@ def decide(keys: Iterable[int], decision: str, actor: Actor) -> Decided:
     refused: list[str] = []
     ordered = sorted(set(keys))
     for start in range(0, len(ordered), AT_ONCE):
-        some = ordered[start : start + AT_ONCE]
-        consumers = Consumers()
         with transaction.atomic():
-            held = {one.key: one for one in deliveries.lock_to_decide(some, consumers)}
-            for key in some:
-                reason = _decide(held.get(key), decision, actor)
-                if reason:
-                    refused.append(f"delivery {key}: {reason}")
-                else:
-                    done.append(key)
+            why_not = _decide_together(ordered[start : start + AT_ONCE], decision, actor)
+        done += [key for key, why in why_not.items() if not why]
+        refused += filter(None, why_not.values())
     if done:
         wake_up(WakeUp.DELIVER)
     return Decided(done, refused)
@@ -69,11 +63,39 @@ def decide_one(key: int, actor: Actor, *, decision: str) -> None:
         raise NotPossible(decided.refused[0])
 
 
-def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Actor) -> str:
-    """Why it cannot be done; empty if it was."""
+def run_again_many(keys: Iterable[int], actor: Actor) -> Mapping[int, str]:
+    """Run these again in the caller's transaction. Returns why not, a sentence, of each; empty if
+    it was decided."""
+    why_not = _decide_together(sorted(keys), "run-again", actor)
+    transaction.on_commit(lambda: wake_up(WakeUp.DELIVER))
+    return why_not
+
+
+def _decide_together(keys: Sequence[int], decision: str, actor: Actor) -> dict[int, str]:
+    held = {one.key: one for one in deliveries.lock_to_decide(keys, Consumers())}
+    lacking = (
+        lacking_payloads(one.message_key for one in held.values())
+        if decision == "run-again"
+        else ()
+    )
+    why_not = {}
+    for key in keys:
+        reason = _decide(held.get(key), decision, actor, lacking)
+        why_not[key] = f"delivery {key}: {reason}" if reason else ""
+    deliveries.write_together(held.values())
+    return why_not
+
+
+def _decide(
+    handover: deliveries.HeldDelivery | None,
+    decision: str,
+    actor: Actor,
+    lacking: Collection[int],
+) -> str:
+    """Why it cannot be done; empty if it was. `lacking`: messages without their payloads."""
     if handover is None:
         return "the delivery does not exist"
-    if decision == "run-again" and lacks_payloads(handover.message_key):
+    if handover.message_key in lacking:
         gone = f"the payloads of {handover.message_id} were removed by retention"
         return f"{decision} is not possible: {gone}; its sender must submit it again"
     try:
@@ -86,9 +108,11 @@ def _decide(handover: deliveries.HeldDelivery | None, decision: str, actor: Acto
     return ""
 
 
-def lacks_payloads(message_key: int) -> bool:
-    """True if retention has removed payloads of the message: what was rejected has ended. Those
-    that are here are held, so that retention passes over them."""
-    kept = InboundPayload.objects.select_for_update(no_key=True).filter(message=message_key)
-    list(kept.values_list("pk", flat=True))
-    return RemovedInboundPayload.objects.filter(message=message_key).exists()
+def lacking_payloads(message_keys: Iterable[int]) -> set[int]:
+    """Those of these messages of which retention has removed payloads: what was rejected has ended.
+    Payloads that are here are held, so that retention passes over them."""
+    keys = list(message_keys)
+    kept = InboundPayload.objects.select_for_update(no_key=True).filter(message__in=keys)
+    list(kept.order_by("pk").values_list("pk", flat=True))
+    removed = RemovedInboundPayload.objects.filter(message__in=keys)
+    return set(removed.values_list("message_id", flat=True))

@@ -1,6 +1,6 @@
 """Deliveries: locked, stepped and written, with the state of their message."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Self
@@ -13,7 +13,7 @@ from msh.protocol.delivery.events import AttemptFailed, AttemptRejected, Deliver
 from msh.protocol.effects import Note, OpenIncident
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.store import history, incidents
-from msh.store.engine import Call, run
+from msh.store.engine import Call, gather, in_order, run, run_all
 from msh.store.history import ITSELF, Actor, HistoryRow
 
 from . import delivery_sql
@@ -49,6 +49,8 @@ class HeldDelivery:
     rejected_at: datetime | None = None
     best_effort: bool = False
     is_replay: bool = False
+    gathered: list[Call[object]] | None = None
+    """What `write_together` writes. None: each step writes at once."""
 
     @classmethod
     def of_new(cls, row: Subject, consumer: Consumer) -> Self:
@@ -148,7 +150,9 @@ class HeldDelivery:
         return [delivery_sql.INSERT(**keys, **vars(row))]
 
     def _run(self, calls: list[Call[object]]) -> None:
-        if calls:
+        if self.gathered is not None:
+            self.gathered += calls
+        elif calls:
             results = run(*calls)
             if calls[0].statement is delivery_sql.INSERT:
                 # The id that INSERT returned: later steps of this transaction update the row.
@@ -283,9 +287,12 @@ def lock(
 
 
 def lock_to_decide(keys: Collection[int], consumers: "Consumers") -> list[HeldDelivery]:
-    """Lock deliveries that are stepped in one transaction, with their messages and with the
-    incidents that may end: else two such transactions could each wait for the other."""
+    """Lock deliveries that are stepped in one transaction and written by `write_together`, with
+    their messages and with the incidents that may end: else two such transactions could each wait
+    for the other."""
     held = lock(keys, consumers, wait=True)
+    for one in held:
+        one.gathered = []
     if held:
         messages, partners = ({one.message_key for one in held}, {one.partner_id for one in held})
         run(
@@ -293,6 +300,25 @@ def lock_to_decide(keys: Collection[int], consumers: "Consumers") -> list[HeldDe
             delivery_sql.LOCK_INCIDENTS(partner_ids=list(partners), kinds=_ORDER),
         )
     return held
+
+
+def write_together(held: Iterable[HeldDelivery]) -> None:
+    """Write what steps of different deliveries have gathered: what is alike by one statement, and
+    of what asks whether an incident is over only the last, which knows of all."""
+    calls = in_order([call for one in held for call in one.gathered or ()])
+    last = {_incident_of(call): call for call in calls if call.statement in _RESOLVING}
+    run_all(list(gather([call for call in calls if last.get(_incident_of(call), call) is call])))
+
+
+_RESOLVING = (
+    delivery_sql.LOCK_INCIDENT,
+    delivery_sql.RESOLVE_IF_LAST,
+    delivery_sql.RESOLVE_IF_NOT_REJECTED,
+)
+
+
+def _incident_of(call: Call[object]) -> tuple[object, object, object]:
+    return call.statement, call.values.get("partner_id"), call.values.get("kind")
 
 
 def begin(held: HeldDelivery) -> bool:

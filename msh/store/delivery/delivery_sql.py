@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from msh.store.engine import Key, Statement, Write
+from msh.store.engine import Key, Order, Statement, Write
 from msh.store.history import insert_one
 
 
@@ -129,14 +129,38 @@ UPDATE = Write(
         started_at = %(started_at)s, ended_at = %(ended_at)s, external_id = %(external_id)s,
         detail = %(detail)s, rejected_at = %(rejected_at)s
     WHERE id = %(key)s
-"""
+""",
+    order=Order.DELIVERY,
+    many=Write("""
+    UPDATE msh_delivery delivery
+    SET state = one.state, attempt = one.attempt, failures = one.failures, due = one.due,
+        started_at = one.started_at, ended_at = one.ended_at, external_id = one.external_id,
+        detail = one.detail, rejected_at = one.rejected_at
+    FROM json_to_recordset(%(rows)s::json) AS one (
+        key bigint, state text, attempt int, failures int, due timestamptz, started_at timestamptz,
+        ended_at timestamptz, external_id text, detail text, rejected_at timestamptz)
+    WHERE delivery.id = one.key
+"""),
 )
 LEAVE = Write(
     """
     UPDATE msh_inboundmessage SET state = %(state)s, delivered_at = %(at)s WHERE id = %(key)s
-"""
+""",
+    order=Order.INBOUND_MESSAGE,
+    many=Write("""
+    UPDATE msh_inboundmessage message SET state = one.state, delivered_at = one.at
+    FROM json_to_recordset(%(rows)s::json) AS one (key bigint, state text, at timestamptz)
+    WHERE message.id = one.key
+"""),
 )
-PARK = Write("UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %(key)s")
+PARK = Write(
+    "UPDATE msh_inboundmessage SET state = 'parked' WHERE id = %(key)s",
+    order=Order.INBOUND_MESSAGE,
+    many=Write("""
+    UPDATE msh_inboundmessage SET state = 'parked'
+    WHERE id IN (SELECT key FROM json_to_recordset(%(rows)s::json) AS one (key bigint))
+"""),
+)
 _RESOLVED = insert_one(
     partner_id="%(partner_id)s",
     direction="'in'",
@@ -172,9 +196,13 @@ LOCK_INCIDENT = Statement(
     FOR NO KEY UPDATE
 """,
     Key,
+    order=Order.INCIDENT,
 )
-RESOLVE_IF_LAST = Write(_RESOLVE_UNLESS.format("delivery.state = ANY(%(states)s)"))
+RESOLVE_IF_LAST = Write(
+    _RESOLVE_UNLESS.format("delivery.state = ANY(%(states)s)"), order=Order.INCIDENT
+)
 # What was rejected before it was opened belonged to an earlier one, which a person resolved.
 RESOLVE_IF_NOT_REJECTED = Write(
-    _RESOLVE_UNLESS.format("delivery.id <> %(key)s AND delivery.rejected_at >= incident.opened_at")
+    _RESOLVE_UNLESS.format("delivery.id <> %(key)s AND delivery.rejected_at >= incident.opened_at"),
+    order=Order.INCIDENT,
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from msh.protocol.attempt import AttemptResult
 from msh.store import history
-from msh.store.engine import Call, Statement, gather, run_all
+from msh.store.engine import Call, gather, in_order, run_all
 from msh.store.history import ITSELF, Actor, HistoryRow
 
 from . import message_sql
@@ -75,11 +75,7 @@ class UnitOfWork:
 
     def calls(self) -> list[Call[object]]:
         """Return what `write` writes, in its order."""
-        calls = [*self._calls, *self._states()]
-        places: dict[Statement[object], int] = {}
-        for call in calls:  # those of one statement stand together
-            places.setdefault(call.statement, len(places))
-        return sorted(calls, key=lambda call: (call.statement.order, places[call.statement]))
+        return in_order([*self._calls, *self._states()])
 
     def write(self, *, last: bool = False) -> None:
         """Write everything. `last`: nothing else follows in a `short_transaction`, COMMIT goes with

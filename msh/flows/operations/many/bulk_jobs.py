@@ -24,7 +24,7 @@ from msh.flows.errors import NotPossible, NotYet
 from msh.flows.operations import change_flight, change_link, operator_submissions
 from msh.flows.operations.cancel import cancel as cancel_message
 from msh.flows.operations.cancel import cancel_many
-from msh.flows.operations.change_delivery import decide_one
+from msh.flows.operations.change_delivery import decide_one, run_again_many
 from msh.flows.operations.many import replay, stopped_messages
 from msh.flows.operations.many.confirmation import begin_once, new_job
 from msh.models import (
@@ -176,7 +176,7 @@ def _stopped_message(key: int) -> OutboundMessage:
 
 CHOICES: dict[str, Choice] = {
     BulkAction.RESUME: Choice(_suspended, "partner_id", F("partner__name"), _resume),
-    BulkAction.RUN_AGAIN: Choice(_parked, "pk", replay.LABEL, _run_again),
+    BulkAction.RUN_AGAIN: Choice(_parked, "pk", replay.LABEL, _run_again, together=run_again_many),
     # Messages are chosen by link (`many/cancel_queue.py`), not by time.
     BulkAction.CANCEL: Choice(_nothing, "pk", F("message_id"), _cancel, together=cancel_many),
     BulkAction.REPLAY: Choice(replay.replayable, "pk", replay.LABEL, replay.replay, in_order=True),

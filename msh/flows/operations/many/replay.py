@@ -6,7 +6,7 @@ from django.db.models import Case, QuerySet, TextField, Value, When
 from django.db.models.functions import Coalesce, Concat
 
 from msh.flows.errors import NotPossible, NotYet
-from msh.flows.operations.change_delivery import lacks_payloads
+from msh.flows.operations.change_delivery import lacking_payloads
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.models import Delivery, InboundMessage
 from msh.protocol.kinds import DeliveryState
@@ -65,7 +65,7 @@ def replay(key: int, actor: Actor) -> None:
         raise NotYet(
             f"{OPEN_AT_ONCE} replays to consumer {delivery.consumer} are not finished yet."
         )
-    if lacks_payloads(delivery.message_id):
+    if lacking_payloads([delivery.message_id]):
         raise NotPossible("The payloads of the message were removed by retention.")
     if insert_replay(key, actor) is None:
         raise NotPossible(

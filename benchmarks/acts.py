@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .as2 import ToAs2
 from .bulk import Bulk
+from .cancel import CancelQueue, DrainBesideCancel
 from .choose import Choose
 from .crowd import Crowd
 from .drain import Drain, RetryStorm
@@ -26,6 +27,8 @@ SMALL = 10_000
 SHORT_QUEUE = 40
 """Messages for each partner where the queue is short."""
 MEGABYTE = 1_000_000
+CANCELLED, CANCELLED_QUEUE = 28, 20_000
+"""Partners, and messages for each: two jobs a round and a warm-up, and one queue for the floor."""
 STUCK = 100
 """Partners, half of them suspended and half silent."""
 
@@ -213,6 +216,15 @@ def _crowd(folder: Path, sizes: Sizes, chosen: Collection[str]) -> Generator[Sce
             yield Scene(crowd.msh, [Against("drain", *drains, quiet=quiet)])
 
 
+def _cancel(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
+    """Half of the partners are suspended, with a queue for a job each; the others are sent to."""
+    with Crowd(folder, CANCELLED) as crowd:
+        crowd.suspend(every=2)
+        with crowd.still():
+            crowd.queue(CANCELLED_QUEUE)
+        yield Scene(crowd.msh, [CancelQueue(crowd), DrainBesideCancel(crowd)])
+
+
 def _storm(folder: Path, sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
     with Crowd(folder, sizes.partners) as crowd:
         yield Scene(crowd.msh, [RetryStorm(crowd)])
@@ -233,6 +245,7 @@ SHORT = (
 LONG = (
     Act(("receive_16_tls",), _tls),
     Act(("choose_ms", "drain"), _crowd),
+    Act(("cancel_queue", "drain_beside_cancel"), _cancel),
     Act(("retry_storm",), _storm),
     Act(("quiet_partners",), _quiet_partners),
     Act(("stuck_partners",), _stuck_partners),

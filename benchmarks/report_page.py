@@ -36,6 +36,8 @@ TARGETS: dict[str, tuple[str, float, float]] = {
     "bulk_1": ("bulk submits, 1 client : COPY of every row, 1 client", 0.40, 0.70),
     "bulk_2": ("bulk submits, 2 clients : COPY of every row, 2 clients", 0.40, 0.70),
     "drain": ("draining a long queue, half of the partners suspended : a short one", 0, 0),
+    "cancel_queue": ("cancelling a queue by a bulk job : message by message", 0, 0),
+    "drain_beside_cancel": ("draining beside a job that cancels a queue : without", 0, 0),
     "retry_storm": ("all partners' retries due at once : first copies", 0, 0),
     "quiet_partners": ("exchange, 16 pairs, beside quiet partners : without", 0.80, 0.95),
     "stuck_partners": (

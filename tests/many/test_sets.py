@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -409,3 +411,34 @@ def test_a_row_that_somebody_holds_waits_and_the_others_are_cancelled() -> None:
     assert "lock timeout" in item.detail
     assert bulk_jobs.run() == 1
     assert set(messages.values_list("state", flat=True)) == {"cancelled"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_link_sends_between_two_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent in the pause is not cancelled: its row is refused."""
+    world = make_world()
+    for _ in range(30):
+        world.submit()
+    pauses: list[float] = []
+
+    def send() -> None:
+        for _ in range(2):  # a copy, and the Acknowledgement of it
+            for job in world.poll():
+                world.hand_over(job)
+                world.end(job)
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        in_another_session(send)
+
+    monkeypatch.setattr(bulk_jobs, "FIRST", 5)
+    monkeypatch.setattr(bulk_jobs, "LARGEST", 5)
+    monkeypatch.setattr(bulk_jobs, "time", SimpleNamespace(monotonic=monotonic, sleep=pause))
+    job = cancel_queue.cancel_queue(world.link, SUE)
+    assert bulk_jobs.run() == 30
+    job.refresh_from_db()
+    sent = OutboundMessage.objects.filter(link=world.link).exclude(state="cancelled").count()
+    assert len(pauses) == 6
+    assert min(pauses) > 0
+    assert sent >= len(pauses) - 1
+    assert (job.done, job.refused) == (30 - sent, sent)

@@ -1,13 +1,14 @@
 """Signatures of ebMS 2.0, made and verified by xmlsec (EB-165 to EB-180).
 
 What may be computed is decided before (`msh.protocol.ebms.signature`). xmlsec gets the octets of
-the parts by callbacks, which are the same for the whole process: it asks them in the thread that
-verifies, so that each thread has parts of its own, and none waits for another.
+the parts by callbacks, which are the same for the whole process. It serves one thread at a time:
+with several it ends the process by a segmentation fault, and it keeps the GIL anyway.
 """
 
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -66,7 +67,8 @@ class Verified:
 
 # --- Octets of parts, for xmlsec ----------------------------------------------------------------
 
-_of_thread = threading.local()
+_parts: Mapping[str, bytes] = {}
+"""Those of the signature that is being computed."""
 
 
 class _Octets:
@@ -84,11 +86,11 @@ class _Octets:
 
 
 def _has(uri: bytes) -> bool:
-    return uri.decode() in getattr(_of_thread, "parts", {})
+    return uri.decode() in _parts
 
 
 def _open(uri: bytes) -> _Octets:
-    return _Octets(_of_thread.parts[uri.decode()])
+    return _Octets(_parts[uri.decode()])
 
 
 def _read(octets: _Octets, buffer: memoryview) -> int:
@@ -103,30 +105,23 @@ _lock = threading.Lock()
 _library: Any = None
 
 
-def _xmlsec() -> Any:
-    """The library, imported with the first signature: that takes a fifth of a second and 12 MB,
-    which an MSH without signed agreements does not need."""
-    global _library
+@contextmanager
+def _xmlsec(parts: Mapping[str, bytes]) -> Iterator[Any]:
+    """The library, for one thread at a time, which finds these parts by their URIs and nothing
+    else. All that is made by it has to be gone at the end. It is imported with the first
+    signature: that takes a fifth of a second and 12 MB, which an MSH without signed agreements
+    does not need."""
+    global _library, _parts
     with _lock:
         if _library is None:
-            xmlsec = import_module("xmlsec")
-            xmlsec.cleanup_callbacks()  # those of libxml2, which open files and addresses
-            xmlsec.register_callbacks(_has, _open, _read, _close)
-            _library = xmlsec
-    return _library
-
-
-class _Parts:
-    """A `with` block in which xmlsec finds these parts by their URIs, and nothing else."""
-
-    def __init__(self, parts: Mapping[str, bytes]) -> None:
-        self._parts = parts
-
-    def __enter__(self) -> None:
-        _of_thread.parts = self._parts
-
-    def __exit__(self, *_: object) -> None:
-        del _of_thread.parts
+            _library = import_module("xmlsec")
+            _library.cleanup_callbacks()  # those of libxml2, which open files and addresses
+            _library.register_callbacks(_has, _open, _read, _close)
+        _parts = parts
+        try:
+            yield _library
+        finally:
+            _parts = {}
 
 
 # --- Verify -------------------------------------------------------------------------------------
@@ -149,19 +144,26 @@ def verify(
         raise SignatureRefused(why)
     certificate = _key_of(signature, trusted, now)
     _check_parts(signed, parts)
-    xmlsec = _xmlsec()
-    context = xmlsec.SignatureContext()
-    context.key = xmlsec.Key.from_memory(
-        certificate.public_bytes(Encoding.DER), xmlsec.constants.KeyDataFormatCertDer, None
-    )
-    try:
-        with _Parts(parts):
-            context.verify(signature)
-    except xmlsec.Error:
+    if not _fits(signature, parts, certificate.public_bytes(Encoding.DER)):
         raise SignatureRefused(
             "does not fit: the envelope or the signature was changed, or another key has signed"
-        ) from None
+        )
     return Verified(_only_signed(root, signature), signed.references, certificate)
+
+
+def _fits(signature: etree._Element, parts: Mapping[str, bytes], certificate: bytes) -> bool:
+    with _xmlsec(parts) as xmlsec:
+        try:
+            _context(xmlsec, certificate, xmlsec.constants.KeyDataFormatCertDer).verify(signature)
+        except xmlsec.Error:
+            return False
+    return True
+
+
+def _context(xmlsec: Any, key: bytes, form: object) -> Any:
+    context = xmlsec.SignatureContext()
+    context.key = xmlsec.Key.from_memory(key, form, None)
+    return context
 
 
 def _only_signature(root: etree._Element) -> etree._Element:
@@ -364,11 +366,8 @@ def sign(envelope: bytes, parts: Mapping[str, bytes], key: SigningKey) -> bytes:
     root = document.parse_whole(envelope)
     signature = etree.fromstring(_template(parts, key))
     next(root.iterchildren(soap("Header"))).append(signature)
-    xmlsec = _xmlsec()
-    context = xmlsec.SignatureContext()
-    context.key = xmlsec.Key.from_memory(key.private, xmlsec.constants.KeyDataFormatPem, None)
-    with _Parts(parts):
-        context.sign(signature)
+    with _xmlsec(parts) as xmlsec:
+        _context(xmlsec, key.private, xmlsec.constants.KeyDataFormatPem).sign(signature)
     return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
 
 

@@ -36,7 +36,7 @@ from tests.peer.sending import Request
 from tests.services import spare_redis
 from tests.waiting import wait_until
 
-A, B, NEXT_A, PEER = (new_key(name) for name in ("a", "b", "next a", "peer"))
+A, B, NEXT_A, PEER = (new_key(name, end=400) for name in ("a", "b", "next a", "peer"))
 PAYLOADS = [Payload(b"<order/>", "application/xml"), Payload(bytes(range(256)) * 40)]
 WITHIN = 90.0  # seconds
 

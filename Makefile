@@ -62,7 +62,7 @@ demo: $(VENV)/ready-to-run
 siege: $(VENV)/ready-to-run
 	$(PY) -m demo.siege $(ARGS)
 
-audit: $(VENV)/ready-to-spark
+audit: $(VENV)/ready-to-test  # with what Spark Connect needs
 	$(PY) -m demo.audit $(ARGS)
 
 upgrade-test: $(VENV)/ready-to-test

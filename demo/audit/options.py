@@ -10,6 +10,19 @@ from demo.faults import Rates
 
 FOLDER = Path("var/audit")
 REPORT = Path("var/audit.json")
+FEWEST_ROWS = 15
+"""For each partner: three of its rows are in each wave."""
+
+
+def waves(rows: int) -> dict[str, range]:
+    """The numbers of the orders, by what loads them: a job whose tasks are killed; a job in order
+    with a row that is refused; two streams whose driver is killed."""
+    first, second = rows * 3 // 5, rows * 4 // 5
+    return {
+        "load": range(1, first + 1),
+        "ordered": range(first + 1, second + 1),
+        "stream": range(second + 1, rows + 1),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +40,34 @@ class Options:
     report: Path
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.partners < 1:
-            raise ValueError("The audit needs at least one row and one partner.")
+        if self.partners < 1 or self.rows < FEWEST_ROWS * self.partners:
+            raise ValueError(f"The audit needs {FEWEST_ROWS} rows for each of its partners.")
         if not 0 <= self.kills <= 3:
             raise ValueError("Spark gives a task up when it has died four times: --kills 0 to 3.")
         if not 0 <= self.disturbed <= 0.9:
             raise ValueError(f"--disturbed is a share from 0 to 0.9, not {self.disturbed}.")
         if self.documents is not None and not any(self.documents.glob("*")):
             raise ValueError(f"--documents: {self.documents} holds no file.")
+
+    @property
+    def waves(self) -> dict[str, range]:
+        return waves(self.rows)
+
+    @property
+    def refused(self) -> int:
+        """The number of the order that is refused at first: the second of its partner's in the wave
+        `ordered`."""
+        return self.waves["ordered"].start + self.partners
+
+    @property
+    def behind_refused(self) -> int:
+        """How many orders of its partner are behind it in the wave."""
+        return len(range(self.refused, self.waves["ordered"].stop, self.partners)) - 1
+
+    @property
+    def per_trigger(self) -> int:
+        """Messages in a micro-batch of the streams that read."""
+        return -(-self.rows // 7)
 
     @property
     def limit(self) -> float:

@@ -3,12 +3,7 @@
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +11,7 @@ from rich.table import Table
 
 from demo.crew import Operator
 from demo.faults import Schedule
-from demo.machines import ROOT, DemoFailed, Machine
+from demo.machines import DemoFailed
 from demo.orders import write_orders
 from demo.pairs import ENDS, Pair, Timing
 from demo.progress import Meter
@@ -24,14 +19,15 @@ from demo.proxy import Proxy
 from demo.stage import Stage, end_on_signals
 from demo.watch import Glance, connections, glance
 
-from .killer import TaskKiller
+from .jobs import CONNECT, Jobs
+from .killer import Killer
 from .options import Options
+from .trials import BATCH, Trials
+from .verdict import judge
 from .witness import Files, Witness, ask
 
 ORDERS = 40
 LOOK_EVERY = 0.25
-TELL_EVERY = 5.0
-TASKS = "local[2,4]"
 # Spark has the same cores: what is late is not lost, and 50 links need not be suspended for it.
 TIMING = Timing(timeout=5, retries=10)
 MAPPING = """\
@@ -45,6 +41,8 @@ action = {value = "NewOrder"}
 payload = {column = "document"}
 label = {column = "order_id"}
 """
+ACTION = 'action = {value = "NewOrder"}'
+REFUSED = "action = {{sql = \"if(order_no = {number}, '', 'NewOrder')\"}}"
 
 
 def run(options: Options, console: Console) -> int:
@@ -71,8 +69,8 @@ class Audit:
         self.operator = Operator(
             self.stage.machines, lambda machine: bool(self.glances[machine.name].suspended)
         )
-        self.seconds: dict[str, float] = {}
-        self.killed: list[int] = []
+        self.jobs = Jobs(self.folder, console, self.sender.environment)
+        self.trials = Trials(options, self.jobs, self.sender, self.receiver)
 
     async def perform(self) -> int:
         """The exit status: 0 only if nothing is wrong."""
@@ -80,35 +78,35 @@ class Audit:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         (self.folder / "mapping.toml").write_text(MAPPING)
-        async with self._timed("rows"):
-            await self._make_rows()
+        refused = REFUSED.format(number=self.options.refused)
+        (self.folder / "broken.toml").write_text(MAPPING.replace(ACTION, refused))
+        await self._make_rows()
         began = time.monotonic()
         async with self.stage.running(self.console) as proxy:
-            self.seconds["start"] = round(time.monotonic() - began, 1)
-            report = await self._audit(proxy)
+            self.jobs.seconds["start"] = round(time.monotonic() - began, 1)
+            report = self._report(await self._audit(proxy))
         self.options.report.write_text(json.dumps(report, indent=2) + "\n")
         self.console.print(_table(report))
         return 0 if report["good"] else 1
 
     async def _audit(self, proxy: Proxy) -> dict[str, Any]:
+        """What was found."""
         await self._make_tokens()
+        found: dict[str, Any] = {}
         delivering = asyncio.create_task(self._deliver(proxy))
         try:
-            async with self._timed("load_to_delivered"):
-                first = await self._load("load")
-                second = await self._load("load_again")
+            async with self.jobs.timed("load_to_delivered"):
+                found |= await self._load()
+                found["refused_row"] = await self.trials.refused_row()
+                found["streams"] = await self.trials.streams()
                 await delivering
         finally:
             delivering.cancel()
-        extracted = await self._job(
-            "extract", *self._server("b"), "--output", str(self.folder / "extracted")
-        )
-        reconciled = await self._job(
-            *("reconcile", *self._server("a"), *self._server("b", "receiver-"), *self._source()),
-            *("--report", str(self.folder / "reconciled.json")),
-            *("--details", str(self.folder / "violations")),
-        )
-        return self._report(first, second, extracted, reconciled)
+        found |= await self._read_back()
+        found["read_all"] = await self.trials.read_all()
+        found["witness"] = self._witness()
+        found["retention"] = await self.trials.retention()
+        return found
 
     async def _make_rows(self) -> None:
         documents = self.options.documents
@@ -118,76 +116,46 @@ class Audit:
         what = (str(documents.resolve()), str(self.folder / "orders"))
         numbers = (str(self.options.rows), str(self.options.partners))
         self.console.print(f"Multiplying documents to {self.options.rows} orders.")
-        await self._python("rows", "demo.audit.rows", *what, *numbers)
+        await self.jobs.python("rows", "demo.audit.rows", *what, *numbers)
 
     async def _make_tokens(self) -> None:
         for machine in self.stage.machines:
             scopes = "send,read,read_payload"
             secret = await machine.manage("token", "audit", "--scopes", scopes)
-            file = self.folder / f"{machine.name}.token"
+            file = self.jobs.token(machine)
             file.touch(mode=0o600)
             file.write_text(secret)
 
-    async def _load(self, step: str) -> dict[str, Any]:
+    async def _load(self) -> dict[str, Any]:
         """Tasks are killed in the first load; the second is the same job once more."""
-        words = (*self._server("a"), *self._source(), "--option", "batchSize=100")
-        if step == "load_again":
-            return await self._job("load", *words, step=step)
+        words = (*self.jobs.server(self.sender), *self.trials.source("load"), *BATCH)
+        rows = len(self.options.waves["load"])
         with connections([self.sender]) as opened:
-            killer = TaskKiller(opened["a"], self.options.rows, self.options.kills)
-            summary = await self._job("load", *words, step=step, killer=killer)
-        self.killed = killer.killed
-        return summary
+            killer = Killer(opened["a"], rows, self.options.kills)
+            first = await self.jobs.job("load", *words, killer=killer)
+        second = await self.jobs.job("load", *words, step="load_again")
+        return {
+            "tasks_killed_when_so_many_were_in": killer.killed,
+            "first_load": first,
+            "second_load": second,
+        }
 
-    async def _job(
-        self, name: str, *words: str, step: str = "", killer: TaskKiller | None = None
-    ) -> dict[str, Any]:
-        """Run a job of the bridge; its summary. Raises DemoFailed if it could not be done."""
-        step = step or name
-        summary = self.folder / f"{step}.json"
-        self.console.print(f"Spark: {step.replace('_', ' ')}.")
-        given = (*words, "--summary", str(summary))
-        async with self._timed(step):
-            await self._python(step, f"spark_bridge.{name}", *given, killer=killer)
-        report: dict[str, Any] = json.loads(summary.read_text())
-        return report
-
-    async def _python(
-        self, step: str, module: str, *words: str, killer: TaskKiller | None = None
-    ) -> None:
-        log = self.folder / f"{step}.log"
-        with log.open("w") as output:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module, *words),
-                cwd=ROOT,
-                env=self.sender.environment | {"SPARK_MASTER": TASKS},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        killing = asyncio.create_task(killer.work(process.pid)) if killer else None
-        try:
-            status = await self._wait(step, process)
-        finally:
-            if killing:
-                killing.cancel()
-            if process.returncode is None:
-                process.terminate()
-                await process.wait()
-        if status not in (0, 1):  # 1: it was done, and its summary says what is wrong
-            raise DemoFailed(f"{step}: {_last_line(log)} See {log}")
-
-    async def _wait(self, step: str, process: asyncio.subprocess.Process) -> int:
-        """Its exit status; until then a line every few seconds."""
-        began = time.monotonic()
-        ending = asyncio.create_task(process.wait())
-        try:
-            while not (await asyncio.wait([ending], timeout=TELL_EVERY))[0]:
-                seconds = time.monotonic() - began
-                self.console.print(f"{step}: {seconds:.0f} s so far", highlight=False)
-        finally:
-            ending.cancel()
-        return ending.result()
+    async def _read_back(self) -> dict[str, Any]:
+        words = ("extract", *self.jobs.server(self.receiver), "--output")
+        receiver = self.jobs.server(self.receiver, "receiver-")
+        return {
+            "extract": await self.jobs.job(*words, str(self.folder / "extracted")),
+            "extract_over_connect": await self.jobs.job(
+                *(*words, str(self.folder / "extracted_over_connect")),
+                step="extract_over_connect",
+                spark=CONNECT,
+            ),
+            "reconcile": await self.jobs.job(
+                *("reconcile", *self.jobs.server(self.sender), *receiver, *self.trials.source()),
+                *("--report", str(self.folder / "reconciled.json")),
+                *("--details", str(self.folder / "violations")),
+            ),
+        }
 
     async def _deliver(self, proxy: Proxy) -> None:
         """Wait until all is delivered and quiet, while an operator resumes what is suspended."""
@@ -213,63 +181,34 @@ class Audit:
                 operating.cancel()
         raise DemoFailed(f"Not delivered within {self.options.limit:.0f} s.")
 
-    def _report(
-        self,
-        first: dict[str, Any],
-        second: dict[str, Any],
-        extracted: dict[str, Any],
-        reconciled: dict[str, Any],
-    ) -> dict[str, Any]:
-        files = Files(self.folder / "orders", self.folder / "extracted")
-        witness = ask(self.receiver.database_url, files)
+    def _witness(self) -> Witness:
+        read = {
+            "extracted": self.folder / "extracted",
+            "extracted_over_connect": self.folder / "extracted_over_connect",
+            "streamed_meanwhile": self.trials.output("feed"),
+            "streamed_at_once": self.trials.output("fresh"),
+        }
+        return ask(self.receiver.database_url, Files(self.folder / "orders", read))
+
+    def _report(self, found: dict[str, Any]) -> dict[str, Any]:
+        judged = judge(self.options, found)
         rows = self.options.rows
-        report = {
+        loaded = len(self.options.waves["load"])
+        return {
+            "good": all(judged.values()),
+            "judged": judged,
             "rows": rows,
-            **witness._asdict(),
             "partners": self.options.partners,
-            "tasks_killed_when_so_many_were_in": self.killed,
-            "first_load": first,
-            "second_load": second,
-            "extract": extracted,
-            "reconcile": reconciled,
+            **found,
+            "witness": found["witness"]._asdict(),
             "resumes": len(self.operator.resumes),
-            "seconds": self.seconds,
-            "rows_per_second": {
-                step: round(rows / seconds, 1)
-                for step, seconds in self._steps(first, second).items()
+            "seconds": self.jobs.seconds,
+            "rows_per_second": {  # of loads without the start of Spark
+                "load": round(loaded / found["first_load"]["seconds"], 1),
+                "load_again": round(loaded / found["second_load"]["seconds"], 1),
+                "delivered": round(rows / self.jobs.seconds["load_to_delivered"], 1),
             },
         }
-        exact = witness == Witness(rows, 0, 0, 0, 0, 0, rows)
-        once = second["accepted"] == 0 and second["known"] == rows
-        complete = extracted["messages"] == rows == reconciled["received"]
-        killed = len(self.killed) == self.options.kills
-        return {"good": exact and once and complete and killed and reconciled["good"], **report}
-
-    def _steps(self, first: dict[str, Any], second: dict[str, Any]) -> dict[str, float]:
-        """Seconds of the loads without the start of Spark, and from the first row to the last."""
-        spark = {"load": first["seconds"], "load_again": second["seconds"]}
-        return spark | {"delivered": self.seconds["load_to_delivered"]}
-
-    def _server(self, name: str, prefix: str = "") -> tuple[str, ...]:
-        machine: Machine = next(one for one in self.stage.machines if one.name == name)
-        url = f"http://127.0.0.1:{machine.port}"
-        token = str(self.folder / f"{name}.token")
-        return f"--{prefix}url", url, f"--{prefix}token-file", token
-
-    def _source(self) -> tuple[str, ...]:
-        orders, mapping = self.folder / "orders", self.folder / "mapping.toml"
-        return "--source", str(orders), "--format", "parquet", "--mapping", str(mapping)
-
-    @asynccontextmanager
-    async def _timed(self, step: str) -> AsyncIterator[None]:
-        began = time.monotonic()
-        yield
-        self.seconds[step] = round(time.monotonic() - began, 1)
-
-
-def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing."
 
 
 def _table(report: dict[str, Any]) -> Table:
@@ -277,10 +216,10 @@ def _table(report: dict[str, Any]) -> Table:
     table = Table(title=title, title_style="bold green" if report["good"] else "bold red")
     table.add_column("")
     table.add_column("", justify="right")
-    for name in ("rows", *Witness._fields):
-        table.add_row(name.replace("_", " "), f"{report[name]:,}")
-    kills = report["tasks_killed_when_so_many_were_in"]
-    table.add_row("tasks killed", str(len(kills)))
+    for name, holds in report["judged"].items():
+        table.add_row(name.replace("_", " "), "yes" if holds else "[bold red]NO[/]")
+    for name, count in ({"rows": report["rows"]} | report["witness"]).items():
+        table.add_row(name.replace("_", " "), f"{count:,}")
     for step, seconds in report["seconds"].items():
         table.add_row(f"seconds: {step.replace('_', ' ')}", str(seconds))
     return table

@@ -29,8 +29,14 @@ SELECT count(*) FILTER (WHERE copies > 0 AND expected.sha256 IS NOT NULL),
        count(*) FILTER (WHERE late),
        (SELECT count(*) FROM demo_received JOIN expected USING (pair, message_id)
         WHERE demo_received.sha256 <> expected.sha256),
-       (SELECT count(*) FROM extracted JOIN expected USING (pair, message_id, sha256))
+       {read}
 FROM judged FULL JOIN expected USING (pair, message_id)
+"""
+_READ = """
+    (SELECT count(*) FROM (
+        SELECT FROM read_{name} JOIN expected USING (pair, message_id)
+        GROUP BY pair, message_id
+        HAVING count(*) = 1 AND min(read_{name}.sha256) = min(expected.sha256)) AS exact)
 """
 
 
@@ -45,7 +51,20 @@ class Witness(NamedTuple):
     out_of_order: int
     altered: int
     extracted: int
-    """Orders that the extract has, with the bytes that they had."""
+    """Orders that the extract has once, with the bytes that they had; and so on."""
+    extracted_over_connect: int
+    streamed_meanwhile: int
+    streamed_at_once: int
+
+    @classmethod
+    def of_all(cls, rows: int) -> "Witness":
+        """Of a run where nothing is wrong."""
+        read = dict.fromkeys(READ, rows)
+        return cls(rows, lost=0, unexpected=0, duplicated=0, out_of_order=0, altered=0, **read)
+
+
+READ = Witness._fields[6:]
+"""What was read back from the receiver."""
 
 
 class _Order(NamedTuple):
@@ -56,17 +75,18 @@ class _Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Parquet: the orders that were loaded, and what was extracted on the other side."""
+    """Parquet: the orders that were loaded, and what was read on the other side, by its name in
+    `Witness`."""
 
     orders: Path
-    extracted: Path
+    read: dict[str, Path]
 
     def expected(self) -> Iterator[_Order]:
         for row in _rows(self.orders, ["tpa_id", "order_id", "document"]):
             yield _Order(_pair(row["tpa_id"]), row["order_id"], _hash(row["document"]))
 
-    def taken_out(self) -> Iterator[_Order]:
-        for row in _rows(self.extracted, ["tpa_id", "message_id", "payloads"]):
+    def read_back(self, name: str) -> Iterator[_Order]:
+        for row in _rows(self.read[name], ["tpa_id", "message_id", "payloads"]):
             for payload in row["payloads"]:
                 content = _hash(payload["content"])
                 yield _Order(_pair(row["tpa_id"]), row["message_id"], content)
@@ -75,8 +95,10 @@ class Files:
 def ask(database_url: str, files: Files) -> Witness:
     with psycopg.connect(database_url) as connection:
         _keep(connection, "expected", files.expected())
-        _keep(connection, "extracted", files.taken_out())
-        row = connection.execute(_JUDGE).fetchone()
+        for name in READ:
+            _keep(connection, f"read_{name}", files.read_back(name))
+        read = ",".join(_READ.format(name=name) for name in READ)
+        row = connection.execute(_JUDGE.format(read=read).encode()).fetchone()
         connection.rollback()
     assert row is not None
     return Witness(*row)

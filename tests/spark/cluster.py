@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyspark
-
 from msh import processes
 from tests.waiting import wait_until
 
 WORKERS = ("127.0.0.1", "127.0.0.2")
-_HOME = Path(pyspark.__file__).parent
 _MASTER, _WORKER = (
     f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker")
 )
@@ -40,11 +37,10 @@ def cluster(folder: Path) -> Iterator[str]:
 
 def _start(stack: ExitStack, log: Path, *words: str) -> Path:
     environment = os.environ | {
-        "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": WORKERS[0],
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
-    command = [str(_HOME / "bin" / "spark-class"), *words, "--webui-port", "0"]
+    command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", *words, "--webui-port", "0"]
     process = processes.spawn(command, log=log, env=environment)
     stack.callback(processes.stop, process)
     return log

@@ -5,9 +5,11 @@ tests/scheduling.py keeps the folder on one worker of pytest-xdist: only one sta
 
 import os
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from django.conf import settings
 from pyspark.sql import SparkSession
@@ -21,6 +23,24 @@ from tests.spark.wheels import build
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Each Java here lives for seconds: optimising its code costs more than that code then saves."""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A home of Spark in which its Python workers, hundreds of them, find pyspark where it is
+    installed: each would compile that of the home's zip files anew, for a second."""
+    home: Path = tmp_path_factory.mktemp("home")
+    installed = Path(pyspark.__file__).parent
+    for entry in installed.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    (home / "python" / "lib").mkdir(parents=True)
+    (home / "python" / "pyspark").symlink_to(installed / "python" / "pyspark")
+    for packed in (installed / "python" / "lib").glob("*.zip"):
+        zipfile.ZipFile(home / "python" / "lib" / packed.name, "w").close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home))
+        yield
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -1,6 +1,6 @@
 """Incidents: opened once per cause, counted while open, resolved by operators or by themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -228,6 +228,10 @@ def note_retention_too_short(reasons: Mapping[int, str]) -> None:
 def note_webhook_failed(reasons: Mapping[int, str]) -> None:
     kind, resolution = IncidentKind.WEBHOOK_FAILED, "the webhook takes events again"
     _note_condition(kind, Direction.IN, reasons, read_clock(), resolution)
+
+
+def has_open(kinds: Iterable[IncidentKind]) -> bool:
+    return Incident.objects.filter(kind__in=kinds, resolved_at=None).exists()
 
 
 def note_certificates(kind: IncidentKind, reasons: Mapping[int, str]) -> None:

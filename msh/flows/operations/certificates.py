@@ -12,7 +12,7 @@ from django.utils import timezone
 from msh.pem import KeyUnusable, certificates_of
 from msh.protocol.kinds import IncidentKind
 from msh.signing_keys import our_keys
-from msh.store.incidents import note_certificates
+from msh.store.incidents import has_open, note_certificates
 from partners.models import Agreement
 
 US = "us"
@@ -75,6 +75,8 @@ def call_for_ending() -> None:
         IncidentKind.CERTIFICATE_ENDS: {},
         IncidentKind.CERTIFICATE_ENDS_SOON: {},
     }
+    if not agreements and not has_open(reasons):  # as in most MSHs, six times a minute
+        return
     signed = [one for one in agreements if one.signed or one.ack_signed]
     ends = [(one, f"agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired]
     ends = [*((one, "MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]), *ends]

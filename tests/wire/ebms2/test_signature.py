@@ -11,6 +11,7 @@ import pytest
 from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.ebms.signature import NEXT, NEXT_MSH, RSA_SHA1, SHA1, SignatureTerms
+from msh.wire.ebms2 import signature
 from msh.wire.ebms2.signature import (
     SignatureRefused,
     Verified,
@@ -304,3 +305,9 @@ def test_an_envelope_that_is_for_the_next_node_is_not_signed() -> None:
 def test_of_a_part_that_nobody_signed_xmlsec_gets_nothing() -> None:
     """It asks for what the References name: nothing else is there, and nothing is fetched."""
     assert "does not fit" in refused(signed(), dict.fromkeys(PARTS, b""))
+
+
+def test_the_library_is_loaded_with_the_first_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signature, "_library", None)
+    verified(signed())
+    assert signature._library is not None

@@ -19,22 +19,13 @@ TICKS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """`x`, `y`, `width` and `height` of a rectangle."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
 class Series:
-    """`style` ends the name of a CSS class. Of bars, or of lines: one for each run of points."""
+    """`style` ends the name of a CSS class. Of bars, which are one path: a page has a thousand of
+    them; or of lines, one for each run of points."""
 
     name: str
     style: int
-    bars: Sequence[Bar] = ()
+    bars: str = ""
     lines: Sequence[str] = ()
     summary: str = ""
 
@@ -69,11 +60,11 @@ def bars(title: str, span: Span, counted: Counted) -> Chart:
         Series(
             name,
             place + 1,
-            bars=[
+            bars="".join(
                 _bar(at, len(values), place, len(counted), value / top)
                 for at, value in enumerate(values)
                 if value
-            ],
+            ),
             summary=_total(values),
         )
         for place, (name, values) in enumerate(counted)
@@ -133,16 +124,12 @@ def of_time(span: Span, found: dict[datetime, Figures]) -> list[Figures]:
     return [found.get(begin.astimezone(UTC), Figures()) for begin in slots(span)]
 
 
-def _bar(at: int, slots: int, place: int, places: int, share: float) -> Bar:
+def _bar(at: int, slots: int, place: int, places: int, share: float) -> str:
     slot = WIDTH / slots
     width = slot * 0.8 / places
     height = max(share * HEIGHT, 1)
-    return Bar(
-        round(at * slot + slot * 0.1 + place * width, 1),
-        round(HEIGHT - height, 1),
-        round(width, 2),
-        round(height, 1),
-    )
+    left = at * slot + slot * 0.1 + place * width
+    return f"M{left:.1f} {HEIGHT}v-{height:.1f}h{width:.2f}v{height:.1f}z"
 
 
 def _lines(values: Sequence[float | None], top: float) -> list[str]:

@@ -58,6 +58,8 @@ class Figures:
 def total(figures: Iterable[Figures]) -> Figures:
     """Return the sum over agreements, or times. `down` is of one link, and not summed."""
     found = list(figures)
+    if len(found) == 1:
+        return found[0]
     times: dict[int, int] = {}
     for one in found:
         for bucket, number in one.times.items():

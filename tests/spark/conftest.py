@@ -15,14 +15,12 @@ from django.conf import settings
 from pyspark.sql import SparkSession
 from pytest_django import DjangoDbBlocker
 
+from demo.audit.jobs import QUICK_JAVA
 from spark_bridge.session import JavaMissing, open_session
 from tests.exchange.machine import Machine
 from tests.spark.cluster import submit_arguments
 from tests.spark.office import Office
 from tests.spark.wheels import build
-
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Each Java here lives for seconds: optimising its code costs more than that code then saves."""
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -47,7 +45,8 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def java_options() -> Iterator[None]:
     """Of every Java that these tests start, those of clusters and jobs too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
+        for name, value in QUICK_JAVA.items():
+            patch.setenv(name, value, prepend=" ")
         yield
 
 

@@ -20,6 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from msh import proxies, sign_on_settings, trace_hook
 from msh.connections import ENGINE, OF_DJANGO, SESSION_LIMITS
+from msh.decryption_keys import our_decryption_keys, why_no_decryption_key
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
 from msh.pem import KeyUnusable
@@ -50,6 +51,7 @@ def check_settings(
         *uris,
         *_fernet_keys(),
         *_signing_keys(),
+        *_decryption_keys(),
         *_disk_path(),
         *_webhook(),
         *_handler(),
@@ -73,7 +75,7 @@ def check_deployment(
     """Check for settings that are valid, but dangerous for the existing partners or this
     database."""
     try:
-        return [*_wide_proxies(), *_old_snapshot(), *_unsigned()]
+        return [*_wide_proxies(), *_old_snapshot(), *_unsigned(), *_undecrypted()]
     except DatabaseError:
         return []  # `check_store` says so
 
@@ -86,6 +88,18 @@ def _unsigned() -> Iterator[CheckMessage]:
             f"Agreement {first} wants signatures of ours: {why}.",
             hint="Set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE to files with a valid one.",
             id="msh.W007",
+        )
+
+
+def _undecrypted() -> Iterator[CheckMessage]:
+    """Messages of the partner under such an agreement are refused."""
+    first = Agreement.objects.filter(encrypted=True).first()
+    if first is not None and (why := why_no_decryption_key()):
+        yield Caution(
+            f"Agreement {first} wants payloads encrypted for us: {why}.",
+            hint="Set MSH_DECRYPTION_KEY to a file with the key of the certificate that the partner"
+            " encrypts for.",
+            id="msh.W008",
         )
 
 
@@ -380,6 +394,18 @@ def _signing_keys() -> Iterator[CheckMessage]:
             " bits or more without a password, and its certificate; several, separated by commas,"
             " in the same order. Or leave both empty.",
             id="msh.E024",
+        )
+
+
+def _decryption_keys() -> Iterator[CheckMessage]:
+    try:
+        our_decryption_keys()
+    except KeyUnusable as problem:
+        yield Error(
+            f"Payloads of ebMS 2.0 cannot be decrypted: {problem}.",
+            hint="MSH_DECRYPTION_KEY names files in PEM, separated by commas: RSA keys of 2048 bits"
+            " or more without a password. Or leave it empty.",
+            id="msh.E025",
         )
 
 

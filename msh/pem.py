@@ -1,12 +1,13 @@
-"""Certificates and keys for signatures, as PEM has them."""
+"""Certificates and keys for signatures and encryption, as PEM has them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from msh.protocol.ebms.signature import RSA_SHA256, SHA256
@@ -28,6 +29,13 @@ class SigningKey:
     certificate: x509.Certificate
     method: str = RSA_SHA256
     digest: str = SHA256
+
+
+@dataclass(frozen=True, slots=True)
+class DecryptionKey:
+    """A key of ours for what is encrypted for us."""
+
+    private: RSAPrivateKey = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +62,59 @@ def certificates_of(pem: str) -> tuple[x509.Certificate, ...]:
 def signing_key(private: bytes, certificate: bytes) -> SigningKey:
     """A key and its certificate; what follows that one, its chain, is left out. Raises
     KeyUnusable."""
-    try:
-        key = load_pem_private_key(private, None)
-    except (TypeError, ValueError):
-        raise KeyUnusable("the key is no private key in PEM without a password") from None
+    key = _private_key(private)
     try:
         first, *_ = x509.load_pem_x509_certificates(certificate)
     except ValueError:
         raise KeyUnusable("the certificate is none in PEM") from None
-    if not isinstance(key, RSAPrivateKey) or key.key_size < BITS:
-        raise KeyUnusable(f"the key is no RSA key of {BITS} bits or more")
     if key.public_key() != first.public_key():
         raise KeyUnusable("the key is not that of the certificate")
     return SigningKey(private, first)
 
 
-def valid_at(keys: Iterable[SigningKey], now: datetime) -> SigningKey | None:
-    """The one to sign with: of those that are valid the one that became so last, so that a
-    successor takes over when its time has come (EB-178)."""
+def decryption_key(private: bytes) -> DecryptionKey:
+    """Raises KeyUnusable."""
+    return DecryptionKey(_private_key(private))
+
+
+def _private_key(private: bytes) -> RSAPrivateKey:
+    try:
+        key = load_pem_private_key(private, None)
+    except (TypeError, ValueError):
+        raise KeyUnusable("the key is no private key in PEM without a password") from None
+    if not isinstance(key, RSAPrivateKey) or key.key_size < BITS:
+        raise KeyUnusable(f"the key is no RSA key of {BITS} bits or more")
+    return key
+
+
+def enciphering(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
+    """Those for whose holder keys can be enciphered: of RSA, and for this use if they say for
+    which."""
+    return tuple(filter(_enciphers, certificates))
+
+
+def _enciphers(certificate: x509.Certificate) -> bool:
+    key = certificate.public_key()
+    if not isinstance(key, RSAPublicKey) or key.key_size < BITS:
+        return False
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return usage.key_encipherment
+
+
+class _Certified(Protocol):
+    @property
+    def certificate(self) -> x509.Certificate: ...
+
+
+One = TypeVar("One", bound=_Certified)
+
+
+def valid_at(keys: Iterable[One], now: datetime) -> One | None:
+    """The one to use: of those that are valid the one that became so last, so that a successor
+    takes over when its time has come (EB-178)."""
     valid = [
         one
         for one in keys

@@ -26,6 +26,8 @@ MSH_FERNET_KEYS = env.list("MSH_FERNET_KEYS", default=[])
 MSH_SIGNING_KEY = env.list("MSH_SIGNING_KEY", default=[])
 MSH_SIGNING_CERTIFICATE = env.list("MSH_SIGNING_CERTIFICATE", default=[])
 """Files of the keys that sign messages of ebMS 2.0, and of their certificates (PEM)."""
+MSH_DECRYPTION_KEY = env.list("MSH_DECRYPTION_KEY", default=[])
+"""Files of the keys that decrypt payloads of ebMS 2.0 (PEM): every one is tried."""
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
 MSH_DISK_PATH = env.str("MSH_DISK_PATH", default="")

@@ -44,6 +44,7 @@ SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
 _PARTY = ("our_party", "our_party_context", "our_party_type", "our_role")
 _THEIRS = ("their_party", "their_party_context", "their_party_type", "their_role")
 _TIMES = ("timeout", "retries", "retry_interval")
+_CERTIFICATES = ("certificate", "encryption_certificate")
 _LIMITS = ("transient_count_limit", "transient_time_limit", "transient_wait_limit", "early_warning")
 AGREEMENT = {
     **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type"), str),
@@ -54,7 +55,8 @@ AGREEMENT = {
     **dict.fromkeys(("on_failure", "on_unexpected_first"), str),
     **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),
     **dict.fromkeys(("signed", "ack_signed", "allow_sha1", "keep_expired"), bool),
-    "certificate": str,
+    **dict.fromkeys(("encrypted", "allow_rsa_1_5"), bool),
+    **dict.fromkeys((*_CERTIFICATES, "encryption_method"), str),
     **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
 LISTS = ("partners", "routes")
@@ -222,7 +224,7 @@ class Setup:
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
     def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
-        document = _with_one_certificate(document)
+        document = _with_one_text(document)
         read = self.read(path, document, {**AGREEMENT, "preset": str})
         read = {**self._preset(path, read.pop("preset", "")), **read}
         tpa_id = self.required(path, read, "tpa_id")
@@ -398,14 +400,18 @@ class Setup:
             self.problems.append(problem)
 
 
-def _with_one_certificate(document: object) -> object:
+def _with_one_text(document: object) -> object:
     """A list of certificates is their texts one after another."""
     if not isinstance(document, dict):
         return document
-    given = document.get("certificate")
+    given = {key: _text_of(document[key]) for key in _CERTIFICATES if key in document}
+    return {**document, **given}
+
+
+def _text_of(given: object) -> object:
     if isinstance(given, list) and all(isinstance(one, str) for one in given):
         given = "\n".join(one.strip() for one in given)
-    return {**document, "certificate": given.strip()} if isinstance(given, str) else document
+    return given.strip() if isinstance(given, str) else given
 
 
 Section = Callable[[Setup, str, object], None]

@@ -13,15 +13,30 @@ from cryptography.x509.oid import NameOID
 
 from msh.pem import SigningKey
 
+SIGNS_ONLY = x509.KeyUsage(
+    digital_signature=True,
+    **dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment"), False),
+    **dict.fromkeys(("key_agreement", "key_cert_sign", "crl_sign"), False),
+    **dict.fromkeys(("encipher_only", "decipher_only"), False),
+)
+
 
 @cache
-def new_key(name: str, begin: int = -1, end: int = 1, now: datetime | None = None) -> SigningKey:
+def new_key(
+    name: str,
+    begin: int = -1,
+    end: int = 1,
+    now: datetime | None = None,
+    *,
+    bits: int = 2048,
+    enciphers: bool = True,
+) -> SigningKey:
     """The same for the same arguments. `begin` and `end`: days from `now` on, today if it is None,
-    in which the certificate is valid."""
+    in which the certificate is valid. Unless it `enciphers` keys it says that it does not."""
     now = now or datetime.now(UTC)
-    key = rsa.generate_private_key(65537, 2048)
+    key = rsa.generate_private_key(65537, bits)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -29,8 +44,10 @@ def new_key(name: str, begin: int = -1, end: int = 1, now: datetime | None = Non
         .serial_number(x509.random_serial_number())
         .not_valid_before(now + timedelta(days=begin))
         .not_valid_after(now + timedelta(days=end))
-        .sign(key, hashes.SHA256())
     )
+    if not enciphers:
+        builder = builder.add_extension(SIGNS_ONLY, critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -55,3 +72,12 @@ def environment(folder: Path, keys: Iterable[SigningKey]) -> dict[str, Any]:
         "MSH_SIGNING_KEY": ",".join(f"{name}.key" for name in names),
         "MSH_SIGNING_CERTIFICATE": ",".join(f"{name}.crt" for name in names),
     }
+
+
+def decrypting(folder: Path, keys: Iterable[SigningKey]) -> dict[str, Any]:
+    """The setting of an MSH that decrypts by these."""
+    names = []
+    for number, key in enumerate(keys):
+        names.append(folder / f"decrypts-{number}.key")
+        names[-1].write_bytes(key.private)
+    return {"MSH_DECRYPTION_KEY": ",".join(map(str, names))}

@@ -1,5 +1,6 @@
 """A wrong setting is said at the start, in one sentence."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from django.core.checks import run_checks
 from django.db import connection
 
 from msh import checks
+from partners.models import Agreement, Partner
+from tests.keys import decrypting, environment, new_key, pem_of
 
 
 def ids() -> list[str | None]:
@@ -69,6 +72,7 @@ def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFix
         ("MSH_FERNET_KEYS", [], "msh.E003"),
         ("MSH_FERNET_KEYS", ["too short"], "msh.E004"),
         ("MSH_SIGNING_KEY", ["/no/such/file"], "msh.E024"),
+        ("MSH_DECRYPTION_KEY", ["/no/such/file"], "msh.E025"),
         ("MSH_DISK_PATH", "/no/such/folder", "msh.E005"),
         ("MSH_API_RATE", "200 per second", "msh.E008"),
         ("MSH_SECOND_PERSON", ["restart"], "msh.E016"),
@@ -86,3 +90,18 @@ def test_wrong_setting_is_an_error(settings: Any, name: str, value: object, chec
 def test_addresses_that_partners_can_send_to(settings: Any, uri: str) -> None:
     settings.MSH_URI = uri
     assert ids() == []
+
+
+@pytest.mark.django_db
+def test_agreements_that_need_a_key_of_ours_are_called_out(settings: Any, tmp_path: Path) -> None:
+    partner = Partner.objects.create(name="acme", uri="http://a.example/")
+    terms = {"signed": True, "encrypted": True, "certificate": pem_of(new_key("them"))}
+    Agreement.objects.create(partner=partner, dialect="ebms2", tpa_id="cpa", **terms)
+    found = checks.check_deployment(None)
+    assert [one.id for one in found] == ["msh.W007", "msh.W008"]
+    assert "MSH_DECRYPTION_KEY is not set" in found[1].msg
+
+    ours = [new_key("us")]
+    for name, value in (environment(tmp_path, ours) | decrypting(tmp_path, ours)).items():
+        setattr(settings, name, [value])
+    assert checks.check_deployment(None) == []

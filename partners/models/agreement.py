@@ -179,6 +179,7 @@ class Agreement(Ebms2Settings):
         self._refuse_foreign_settings()
         self._refuse_unasked_acknowledgements()
         self.refuse_what_cannot_be_verified()
+        self.refuse_what_cannot_be_encrypted()
         if self.ordered:
             self.refuse_what_order_forbids()
         if self._has_terms():

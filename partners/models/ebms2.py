@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from cryptography import x509
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from msh.pem import KeyUnusable, certificates_of
+from msh.pem import KeyUnusable, certificates_of, enciphering
 from msh.protocol.flight.gate import WINDOW
 from msh.protocol.flight.value import OnSilence
 
@@ -44,6 +45,17 @@ class AckActor(models.TextChoices):
 
     TO_PARTY_MSH = "toPartyMSH", "toPartyMSH"
     NEXT_MSH = "nextMSH", "nextMSH"
+
+
+class EncryptionMethod(models.TextChoices):
+    """How the content of a payload is encrypted (EB-185)."""
+
+    AES_256_GCM = "aes256-gcm", "AES-256-GCM"
+    AES_192_GCM = "aes192-gcm", "AES-192-GCM"
+    AES_128_GCM = "aes128-gcm", "AES-128-GCM"
+    AES_256_CBC = "aes256-cbc", "AES-256-CBC"
+    AES_192_CBC = "aes192-cbc", "AES-192-CBC"
+    AES_128_CBC = "aes128-cbc", "AES-128-CBC"
 
 
 class SyncReply(models.TextChoices):
@@ -254,6 +266,38 @@ class Ebms2Settings(models.Model):
         db_default=False,
         help_text="Signatures of a certificate that has expired are accepted.",
     )
+    encrypted = models.BooleanField(
+        "encrypted payloads",
+        default=False,
+        db_default=False,
+        help_text="Payloads are encrypted, ours and theirs: a message of the partner with one that"
+        " is not is refused with SecurityFailure. Needs a certificate, and MSH_DECRYPTION_KEY.",
+    )
+    encryption_method = models.CharField(
+        "encryption method",
+        max_length=10,
+        choices=EncryptionMethod,
+        default=EncryptionMethod.AES_256_GCM,
+        db_default=EncryptionMethod.AES_256_GCM.value,
+        help_text="How our payloads are encrypted. CBC needs signed messages, ours and theirs: what"
+        " it encrypts can be changed on the way.",
+    )
+    encryption_certificate = models.TextField(
+        "certificate for encryption",
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_certificates],
+        help_text="The certificate for whose holder our payloads are encrypted, in PEM; of several"
+        " the valid one that became so last. Empty: those by which signatures are verified.",
+    )
+    allow_rsa_1_5 = models.BooleanField(
+        "allow RSA 1.5",
+        default=False,
+        db_default=False,
+        help_text="The partner may encrypt its keys by RSA 1.5 (PKCS #1), which has been broken"
+        " more than once. We never do.",
+    )
 
     class Meta:
         abstract = True
@@ -279,6 +323,35 @@ class Ebms2Settings(models.Model):
             wrong["lenient"] = text
         if wrong:
             raise ValidationError(wrong)
+
+    @property
+    def certificates_to_encrypt_for(self) -> tuple[x509.Certificate, ...]:
+        """Raises KeyUnusable."""
+        return enciphering(certificates_of(self.encryption_certificate or self.certificate))
+
+    def refuse_what_cannot_be_encrypted(self) -> None:
+        """EB-185, EB-187. Without a signature it can be found out, answer by answer, what is
+        encrypted by CBC."""
+        wrong = {}
+        if self.encrypted and not self._can_encrypt():
+            where = "encryption_certificate" if self.encryption_certificate else "encrypted"
+            wrong[where] = (
+                "Needs a certificate of the partner for an RSA key of 2048 bits or more that may"
+                " encipher keys."
+            )
+        if self.encrypted and not self.signed and self.encryption_method.endswith("-cbc"):
+            wrong["encryption_method"] = f"{self.encryption_method} needs signed messages."
+        if self.encrypted and "EB-185" in self.lenient:
+            text = "EB-185 cannot be combined with encrypted: payloads are decrypted here."
+            wrong["lenient"] = text
+        if wrong:
+            raise ValidationError(wrong)
+
+    def _can_encrypt(self) -> bool:
+        try:
+            return bool(self.certificates_to_encrypt_for)
+        except KeyUnusable:
+            return True  # the field is refused for that
 
     def refuse_what_order_forbids(self) -> None:
         """EB-076, EB-125."""

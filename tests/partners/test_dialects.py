@@ -5,6 +5,7 @@ from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
@@ -260,6 +261,60 @@ def test_certificates_are_given_as_one_text_or_as_a_list() -> None:
         report = apply(document({**signed, "certificate": same}))
         assert {change.what for change in report.changes} == {"unchanged"}
     assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.requirement("EB-185")
+def test_encryption_has_a_certificate_of_its_own_or_that_of_signatures() -> None:
+    one, other = (pem_of(new_key(name)) for name in ("one", "other"))
+    encrypted = {**EBMS2, "encrypted": True, "allow_rsa_1_5": True}
+    apply(
+        document(
+            {**encrypted, "tpa_id": "cpa-1", "certificate": one},
+            {**encrypted, "tpa_id": "cpa-2", "encryption_certificate": [one, other]},
+            {**encrypted, "tpa_id": "cpa-3", "certificate": one, "encryption_certificate": other},
+        )
+    )
+    found = {
+        one.tpa_id: [pem.public_bytes(Encoding.PEM).decode().strip() for pem in certificates]
+        for one in Agreement.objects.all()
+        if (certificates := one.certificates_to_encrypt_for)
+    }
+    assert found == {"cpa-1": [one], "cpa-2": [one, other], "cpa-3": [other]}
+    assert {one.encryption_method for one in Agreement.objects.all()} == {"aes256-gcm"}
+    assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.requirement("EB-185", "EB-187")
+@pytest.mark.parametrize(
+    ("terms", "problem"),
+    [
+        ({"encrypted": True}, "encrypted: Needs a certificate of the partner for an RSA key"),
+        (
+            {"encryption_certificate": "signs only", "encrypted": True},
+            "encryption_certificate: Needs a certificate of the partner for an RSA key",
+        ),
+        (
+            {"encryption_certificate": "short", "encrypted": True},
+            "encryption_certificate: Needs a certificate of the partner for an RSA key of 2048",
+        ),
+        ({"encryption_certificate": "PRIVATE KEY"}, "encryption_certificate: This has a private"),
+        ({"encryption_method": "aes128-ecb"}, "encryption_method: "),
+        (
+            {"certificate": "any", "encrypted": True, "encryption_method": "aes256-cbc"},
+            "encryption_method: aes256-cbc needs signed messages.",
+        ),
+        ({"certificate": "any", "encrypted": True, "lenient": ["EB-185"]}, "lenient: EB-185"),
+    ],
+)
+def test_what_cannot_be_encrypted_is_refused(terms: dict[str, Any], problem: str) -> None:
+    made = {
+        "any": pem_of(new_key("one")),
+        "signs only": pem_of(new_key("signer", enciphers=False)),
+        "short": pem_of(new_key("short", bits=1024)),
+    }
+    given = {key: made.get(str(value), value) for key, value in terms.items()}
+    (found,) = problems({**EBMS2, **given})
+    assert found.startswith(problem)
 
 
 @pytest.mark.requirement("EB-166", "EB-172", "EB-175")

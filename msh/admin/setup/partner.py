@@ -193,6 +193,17 @@ class AgreementInline(StackedInline):
                 ),
             },
         ),
+        (
+            "OASIS ebMS 2.0: encryption",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    ("encrypted", "allow_rsa_1_5"),
+                    "encryption_method",
+                    "encryption_certificate",
+                ),
+            },
+        ),
     )
 
     @admin.display(description="Retry horizon")

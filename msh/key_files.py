@@ -1,0 +1,64 @@
+"""Keys of ours that are read from files, and read again when these are replaced."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from msh.pem import KeyUnusable
+
+logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
+_Files = tuple[str, ...]
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class KeyFiles(Generic[Key]):
+    """`purpose` says in a log what the keys are for. `load` makes a key of the contents of its
+    files, and raises KeyUnusable."""
+
+    def __init__(self, purpose: str, load: Callable[..., Key]) -> None:
+        self._purpose, self._load_one = purpose, load
+        self._files: tuple[_Files, ...] = ()
+        self._stamp: _Stamp = ()
+        self._keys: tuple[Key, ...] = ()
+
+    def read(self, files: Sequence[_Files]) -> tuple[Key, ...]:
+        """The keys, each of these files of its own, of which the first has its name. While files
+        that were read once cannot be used, as a key whose certificate is still to come, the keys
+        before them stay. Raises KeyUnusable, with a text that names the file and never has any of
+        it."""
+        wanted = tuple(files)
+        before = self._keys if self._files == wanted else ()
+        known = self._stamp if self._files == wanted else ()
+        stamp: _Stamp = ()
+        try:
+            stamp = tuple(_stamp(path) for one in wanted for path in one)
+            if stamp != known:
+                before = tuple(map(self._load, wanted))
+        except KeyUnusable as problem:
+            if not before:
+                raise
+            if stamp != known:
+                logger.warning(
+                    "our key for %s stays, its successor is unusable: %s", self._purpose, problem
+                )
+        self._files, self._stamp, self._keys = wanted, stamp, before
+        return before
+
+    def _load(self, files: _Files) -> Key:
+        try:
+            return self._load_one(*(Path(path).read_bytes() for path in files))
+        except OSError as problem:
+            raise KeyUnusable(f"{problem.filename}: {problem.strerror}") from None
+        except KeyUnusable as problem:
+            raise KeyUnusable(f"{files[0]}: {problem}") from None
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        stat = Path(path).stat()
+    except OSError as problem:
+        raise KeyUnusable(f"{path}: {problem.strerror}") from None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -5,6 +5,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -89,4 +90,12 @@ def _values(
     row: Model, keys: Iterable[str], fields: Mapping[str, str] = _SAME
 ) -> dict[str, object]:
     """Return the values of the fields that the document calls `keys`."""
-    return {key: getattr(row, fields.get(key, key)) for key in keys if key != "partner"}
+    values = {key: getattr(row, fields.get(key, key)) for key in keys if key != "partner"}
+    return {key: _as_json(value) for key, value in values.items()}
+
+
+def _as_json(value: object) -> object:
+    """A moment is a text in UTC, none an empty one."""
+    if value is None:
+        return ""
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value

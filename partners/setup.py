@@ -4,6 +4,7 @@ never removes; the same document again changes nothing. All of it is applied, or
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +48,7 @@ _TIMES = ("timeout", "retries", "retry_interval")
 _CERTIFICATES = ("certificate", "encryption_certificate")
 _LIMITS = ("transient_count_limit", "transient_time_limit", "transient_wait_limit", "early_warning")
 AGREEMENT = {
-    **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type"), str),
+    **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type", "ends"), str),
     **dict.fromkeys((*_TIMES, *_LIMITS, "time_to_live", "persist_duration", "window"), int),
     "clock_tolerance": int,
     **dict.fromkeys(("semantics", "ack", "ack_actor", "eliminates"), str),
@@ -240,6 +241,8 @@ class Setup:
             if bad := [one for one in read[key] if not isinstance(one, str)]:
                 self.problem(f"{path}.{key}", f"must be a list of strings, not of {bad[0]!r}.")
                 del read[key]
+        if "ends" in read:
+            self._read_moment(path, read, "ends")
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
         if self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys):
@@ -251,6 +254,17 @@ class Setup:
             self.problem(f"{path}.preset", f"there is no {name!r}. {_suggestion(name, PRESETS)}")
         given = PRESETS.get(name)
         return {"dialect": Dialect.EBMS2.value, **given} if given else {}
+
+    def _read_moment(self, path: str, read: dict[str, Any], key: str) -> None:
+        """An empty text is None; a moment without an offset is in UTC."""
+        try:
+            moment = datetime.fromisoformat(read[key]) if read[key] else None
+        except ValueError:
+            self.problem(f"{path}.{key}", "must be a time such as 2027-12-31T23:59:59Z.")
+            del read[key]
+            return
+        is_naive = moment is not None and moment.tzinfo is None
+        read[key] = moment.replace(tzinfo=UTC) if moment and is_naive else moment
 
     def _take_route(self, path: str, document: object) -> None:
         read = self.read(path, document, ROUTE)

@@ -43,6 +43,8 @@ class IncidentKind(StrEnum):
     SIGNATURE_REFUSED = "signature_refused"
     CERTIFICATE_ENDS = "certificate_ends"
     CERTIFICATE_ENDS_SOON = "certificate_ends_soon"
+    AGREEMENT_ENDS = "agreement_ends"
+    AGREEMENT_ENDED = "agreement_ended"
     WEBHOOK_FAILED = "webhook_failed"
     WENT_AHEAD_ALONE = "went_ahead_alone"
     """An operator did without a second person what needs one."""

@@ -53,6 +53,7 @@ class Refusal(StrEnum):
     MESSAGE_ID_REUSED = "message_id_reused"
     CHANGED = "changed"
     CLOSED = "closed"
+    ENDED = "ended"
     REMOVED = "removed"
     FEED_RESTORED = "feed_restored"
     BEHIND_REFUSED = "behind_refused"

@@ -24,6 +24,7 @@ _INFO = (
     IncidentKind.RETENTION_TOO_SHORT,
     IncidentKind.ORDER_RESTARTED,
     IncidentKind.CERTIFICATE_ENDS,
+    IncidentKind.AGREEMENT_ENDS,
 )
 _WARNING = (
     IncidentKind.SEQUENCE_GAP,
@@ -32,6 +33,7 @@ _WARNING = (
     IncidentKind.MESSAGE_ID_REUSED,
     IncidentKind.SIGNATURE_REFUSED,
     IncidentKind.CERTIFICATE_ENDS_SOON,
+    IncidentKind.AGREEMENT_ENDED,
     IncidentKind.RESET_HELD,
     IncidentKind.BACKLOG,
     IncidentKind.DELIVERY_REJECTED,

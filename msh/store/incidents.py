@@ -234,7 +234,8 @@ def has_open(kinds: Iterable[IncidentKind]) -> bool:
     return Incident.objects.filter(kind__in=kinds, resolved_at=None).exists()
 
 
-def note_certificates(kind: IncidentKind, reasons: Mapping[int, str]) -> None:
+def note_ending(kind: IncidentKind, reasons: Mapping[int, str]) -> None:
+    """Of certificates and agreements: when something ends, by partner."""
     _note_condition(kind, Direction.IN, reasons, read_clock(), "it has a successor, or less time")
 
 

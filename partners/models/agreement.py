@@ -1,7 +1,7 @@
 """The agreement with a partner: a TPA."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -124,6 +124,14 @@ class Agreement(Ebms2Settings):
         " partner, hold it until an operator allows it, or refuse it.",
     )
 
+    ends = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="End of the TPA or CPA: from then on applications can submit no messages. What"
+        " was submitted before is sent, and messages of the partner are accepted. Operators are"
+        " called 30 days before. Empty: it does not end.",
+    )
+
     class Meta:
         ordering = ["partner", "tpa_id"]
         constraints = [
@@ -155,6 +163,9 @@ class Agreement(Ebms2Settings):
     def settings(self) -> Settings:
         """The settings that agreements of its dialect have."""
         return settings_of(self.dialect)
+
+    def has_ended(self, now: datetime) -> bool:
+        return self.ends is not None and self.ends <= now
 
     known: "Iterable[Agreement] | None" = None
     """The others of its partner, if who checks it has read them."""

@@ -175,6 +175,7 @@ _BOTH = _same(
     "semantics",
     "transient_wait_limit",
     "early_warning",
+    "ends",
 )
 _SETTINGS: dict[str, Settings] = {
     Dialect.TRP: Settings(

@@ -292,6 +292,7 @@ _IN = {
     *(IncidentKind.NO_CONSUMER, IncidentKind.ROUTE_FAILED, IncidentKind.PREDECESSOR_MISSING),
     *(IncidentKind.ORDER_RESTARTED, IncidentKind.SIGNATURE_REFUSED),
     *(IncidentKind.CERTIFICATE_ENDS, IncidentKind.CERTIFICATE_ENDS_SOON),
+    *(IncidentKind.AGREEMENT_ENDS, IncidentKind.AGREEMENT_ENDED),
 }
 """Kinds of incidents about what a partner sends; the others are about what it is sent."""
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import tracemalloc
 import zlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from msh.api import bulk
 from msh.api.framework.problems import TooLarge
 from msh.models import History, OutboundMessage, OutboundPayload
 from msh.protocol.reason import Refusal
-from partners.models import Partner
+from partners.models import Agreement, Partner
 from tests.api.application import Application, order, results
 from tests.api.test_access import assert_problem
 from tests.api.test_submit import WRONG
@@ -342,6 +343,19 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     Partner.objects.filter(pk=world.there.pk).update(accepts=True)
     assert results(shop.bulk(lines)) == ["known", "accepted", "known", "accepted"]
     assert kept() == ["m-1", "m-3", "m-2", "m-4"]
+
+
+@pytest.mark.requirement("EB-197")
+def test_agreement_that_has_ended(world: World, shop: Application) -> None:
+    other = make_world()
+    shop.bulk([order(world, "m-1")])
+    Agreement.objects.filter(partner=world.there).update(ends=datetime(2026, 1, 1, tzinfo=UTC))
+
+    lines = [order(world, "m-1"), order(world, "m-2"), order(other, "m-3"), order(world, "m-4")]
+    answer = shop.bulk(lines)
+    assert results(answer) == ["known", "refused", "accepted", "refused"]
+    assert [line.get("code") for line in answer.lines] == [*(None, Refusal.ENDED)] * 2
+    assert kept() == ["m-1", "m-3"]
 
 
 def test_partner_that_is_opened_meanwhile_stays_closed_to_the_request(

@@ -2,7 +2,7 @@
 
 import base64
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import BytesIO
 from typing import Any
@@ -379,6 +379,21 @@ def test_partner_that_is_closed_to_applications(world: World, shop: Application)
     assert_problem(answer, 503, code=Refusal.CLOSED)
     assert int(answer.headers["Retry-After"]) >= 1
     assert not OutboundMessage.objects.exists()
+
+
+@pytest.mark.requirement("EB-197")
+def test_agreement_that_has_ended(world: World, shop: Application) -> None:
+    """What was submitted before its end is known; a later end counts at once."""
+    shop.post("messages", order(world, "m-1"))
+    Agreement.objects.update(ends=datetime(2026, 1, 1, tzinfo=UTC))
+    assert shop.post("messages", order(world, "m-1")).status == 200
+    answer = shop.post("messages", order(world, "m-2"))
+    assert_problem(answer, 422, "has ended", code=Refusal.ENDED)
+    assert answer.json["field"] == "tpa_id"
+    assert OutboundMessage.objects.count() == 1
+
+    Agreement.objects.update(ends=datetime(2999, 1, 1, tzinfo=UTC))
+    assert shop.post("messages", order(world, "m-2")).status == 201
 
 
 @pytest.mark.requirement("001-05", "001-20")

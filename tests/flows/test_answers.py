@@ -54,7 +54,7 @@ def test_every_refusal_has_a_text() -> None:
     assert documented | REFUSALS.keys() == set(Refusal)
     assert documented - REFUSALS.keys() == {
         *(Refusal.PERMISSION, Refusal.NOT_FOUND, Refusal.INVALID, Refusal.CONFLICT),
-        *(Refusal.MESSAGE_ID_REUSED, Refusal.CLOSED, Refusal.INTERNAL),
+        *(Refusal.MESSAGE_ID_REUSED, Refusal.CLOSED, Refusal.ENDED, Refusal.INTERNAL),
         *(Refusal.REMOVED, Refusal.FEED_RESTORED, Refusal.BEHIND_REFUSED, Refusal.CHANGED),
     }
     for cause in REFUSALS.values():

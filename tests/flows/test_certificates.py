@@ -1,6 +1,7 @@
 """The certificates of signatures: listed, and an operator is called before one ends."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import hashes
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from msh.flows.operations.certificates import call_for_ending
 from msh.flows.operations.watch import watch
 from msh.models import Incident
 from msh.pem import SigningKey
+from partners.models import Agreement
 from tests.keys import environment, new_key, pem_of
 
 from .flying import Sky
@@ -73,6 +76,27 @@ def test_an_operator_is_called_for_ours(sky: Sky, settings: Any, tmp_path: Path)
     settings.MSH_SIGNING_KEY = ["/no/such/file"]
     settings.MSH_SIGNING_CERTIFICATE = ["/no/such/file"]
     assert called() == []
+
+
+@pytest.mark.requirement("EB-197")
+def test_an_operator_is_called_before_an_agreement_ends_and_when_it_has(sky: Sky) -> None:
+    of, now = f"agreement {sky.agreement}", timezone.now()
+    for days, expected in (
+        (31, []),
+        (29, [("agreement_ends", f"{of} ends on ")]),
+        (-1, [("agreement_ended", f"{of} has ended on ")]),
+        (60, []),
+    ):
+        end = now + timedelta(days=days)
+        Agreement.objects.update(ends=end)
+        watch()
+        opened = Incident.objects.filter(resolved_at=None)
+        assert [(one.kind, one.detail) for one in opened] == [
+            (kind, f"{text}{end:%Y-%m-%d}") for kind, text in expected
+        ]
+    Agreement.objects.update(ends=None)
+    watch()
+    assert not Incident.objects.filter(resolved_at=None).exists()
 
 
 @pytest.mark.requirement("EB-172")

@@ -1,6 +1,7 @@
 """What an agreement of a dialect has, and what it has not."""
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import RFC_4122, UUID
 
@@ -92,6 +93,21 @@ def test_settings_of_ebms2_are_kept_and_exported_by_their_names() -> None:
     assert {name: shown[name] for name in EBMS2} == EBMS2
     assert not {"timeout", "our_party_context", "on_unexpected_first"} & set(shown)
     assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+
+
+@pytest.mark.requirement("EB-197")
+@pytest.mark.parametrize("of", [EBMS2, {"tpa_id": "tpa-1", "our_party": "1", "their_party": "2"}])
+def test_an_agreement_may_have_an_end(of: dict[str, Any]) -> None:
+    """Without an offset it is in UTC; an empty text takes it away."""
+    for text, moment in (
+        ("2027-12-31T23:59:59+01:00", datetime(2027, 12, 31, 22, 59, 59, tzinfo=UTC)),
+        ("2028-01-01", datetime(2028, 1, 1, tzinfo=UTC)),
+        ("", None),
+    ):
+        apply(document(of | {"ends": text}))
+        assert Agreement.objects.get().ends == moment
+        assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+    assert problems(of | {"ends": "soon"}) == ["ends: must be a time such as 2027-12-31T23:59:59Z."]
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -132,7 +132,7 @@ class AgreementInline(StackedInline):
                     "tpa_id",
                     ("our_party", "our_party_context"),
                     ("their_party", "their_party_context"),
-                    "semantics",
+                    ("semantics", "ends"),
                 )
             },
         ),

@@ -24,7 +24,7 @@ from msh.flows.errors import NotPossible, SecondPersonNeeded
 from msh.flows.operations import guard
 from msh.flows.operations.unchanged import Changed
 from msh.flows.sending.prepare import SubmitRefused
-from msh.flows.sending.submit import MessageIdReused, PartnerClosed
+from msh.flows.sending.submit import AgreementEnded, MessageIdReused, PartnerClosed
 from msh.logs import request_id
 from msh.protocol.reason import Refusal, refusal_of
 
@@ -226,6 +226,7 @@ _TRANSLATIONS: Sequence[tuple[tuple[type[Exception], ...], _Translation]] = (
         lambda error: Gone(str(error), first_position=error.first_position, removed=error.removed),
     ),
     ((PartnerClosed,), lambda error: NotNow(str(error), CLOSED_FOR, error.code)),
+    ((AgreementEnded,), lambda error: Refused(error.field, str(error), error.code)),
     ((SubmitRefused,), lambda error: Refused(error.field, str(error))),
     ((Http404,), lambda error: exceptions.NotFound(str(error))),
     (

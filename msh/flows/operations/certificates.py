@@ -1,8 +1,11 @@
-"""The certificates of signatures, ours and those of partners, and which of them end soon."""
+"""The certificates of signatures, ours and those of partners, and which of them end soon; and which
+agreements do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -12,7 +15,7 @@ from django.utils import timezone
 from msh.pem import KeyUnusable, certificates_of
 from msh.protocol.kinds import IncidentKind
 from msh.signing_keys import our_keys
-from msh.store.incidents import has_open, note_certificates
+from msh.store.incidents import has_open, note_ending
 from partners.models import Agreement
 
 US = "us"
@@ -62,21 +65,43 @@ def _listed(whose: str, used_by: Iterable[str], certificate: x509.Certificate) -
     )
 
 
-def _agreements() -> Iterable[Agreement]:
-    trusting = Agreement.objects.filter(~Q(certificate="") | Q(signed=True) | Q(ack_signed=True))
-    return trusting.select_related("partner").order_by("partner__name", "tpa_id")
+def _agreements(*also: Q) -> Iterable[Agreement]:
+    trusting = ~Q(certificate="") | Q(signed=True) | Q(ack_signed=True)
+    found = Agreement.objects.filter(reduce(or_, also, trusting)).select_related("partner")
+    return found.order_by("partner__name", "tpa_id")
+
+
+_KINDS = (
+    IncidentKind.CERTIFICATE_ENDS,
+    IncidentKind.CERTIFICATE_ENDS_SOON,
+    IncidentKind.AGREEMENT_ENDS,
+    IncidentKind.AGREEMENT_ENDED,
+)
 
 
 def call_for_ending() -> None:
     """Open an incident EARLY and another one LATE before the last certificate of an agreement ends,
-    or of ours: this one concerns all, and belongs to the first partner with a signed agreement."""
-    agreements, now = list(_agreements()), timezone.now()
-    reasons: dict[IncidentKind, dict[int, str]] = {
-        IncidentKind.CERTIFICATE_ENDS: {},
-        IncidentKind.CERTIFICATE_ENDS_SOON: {},
-    }
-    if not agreements and not has_open(reasons):  # as in most MSHs, six times a minute
+    or of ours: this one concerns all, and belongs to the first partner with a signed agreement. And
+    EARLY before an agreement ends, and when it has ended (EB-197)."""
+    now = timezone.now()
+    agreements = list(_agreements(Q(ends__lte=now + EARLY)))
+    if not agreements and not has_open(_KINDS):  # as in most MSHs, six times a minute
         return
+    reasons: dict[IncidentKind, dict[int, str]] = {kind: {} for kind in _KINDS}
+    for agreement, kind, text in (
+        *_ending_certificates(agreements, now),
+        *_ending(agreements, now),
+    ):
+        reasons[kind].setdefault(agreement.partner_id, text)
+    for kind, found in reasons.items():
+        note_ending(kind, found)
+
+
+_Ending = Iterator[tuple[Agreement, IncidentKind, str]]
+"""What ends soon: of which agreement, and in words."""
+
+
+def _ending_certificates(agreements: Iterable[Agreement], now: datetime) -> _Ending:
     signed = [one for one in agreements if one.signed or one.ack_signed]
     ends = [(one, f"agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired]
     ends = [*((one, "MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]), *ends]
@@ -85,10 +110,17 @@ def call_for_ending() -> None:
             continue
         soon = end - now <= LATE
         kind = IncidentKind.CERTIFICATE_ENDS_SOON if soon else IncidentKind.CERTIFICATE_ENDS
-        text = f"the certificate of {of} ends on {end:%Y-%m-%d}"
-        reasons[kind].setdefault(agreement.partner_id, text)
-    for kind, found in reasons.items():
-        note_certificates(kind, found)
+        yield agreement, kind, f"the certificate of {of} ends on {end:%Y-%m-%d}"
+
+
+def _ending(agreements: Iterable[Agreement], now: datetime) -> _Ending:
+    for agreement in agreements:
+        if agreement.ends is None or agreement.ends - now > EARLY:
+            continue
+        ended = agreement.has_ended(now)
+        kind = IncidentKind.AGREEMENT_ENDED if ended else IncidentKind.AGREEMENT_ENDS
+        verb = "has ended" if ended else "ends"
+        yield agreement, kind, f"agreement {agreement} {verb} on {agreement.ends:%Y-%m-%d}"
 
 
 def _end_of(agreement: Agreement) -> datetime | None:

@@ -15,6 +15,7 @@ from msh.models import OutboundMessage, SubmittedId
 from msh.protocol.message import Payload
 from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
+from msh.store.clock import read_clock
 from msh.store.sending.submissions import NewMessage, insert_message, use_outbound_link
 from partners.models import Agreement, Partner
 
@@ -28,6 +29,17 @@ class PartnerClosed(SubmitRefused):
         super().__init__(
             f"submissions to partner {partner} are refused until an operator accepts them again",
             "partner",
+        )
+
+
+class AgreementEnded(SubmitRefused):
+    """The end of the agreement has passed (EB-197)."""
+
+    code = Refusal.ENDED
+
+    def __init__(self, agreement: Agreement) -> None:
+        super().__init__(
+            f"agreement {agreement} has ended: no messages can be submitted under it", "tpa_id"
         )
 
 
@@ -117,10 +129,13 @@ def _first_or_known(message: OutboundMessage, new: NewMessage) -> OutboundMessag
         if removed := SubmittedId.objects.filter(**of_link).first():
             _require_same(removed, message)
             return _as_it_was(message, removed)
-        if not Agreement.objects.filter(pk=message.agreement_id).exists():
+        agreement = Agreement.objects.filter(pk=message.agreement_id).first()
+        if agreement is None:
             raise SubmitRefused(
                 (f"agreement {message.agreement} was deleted in the meantime"), "agreement"
             )
+        if agreement.has_ended(read_clock()):
+            raise AgreementEnded(agreement)
         raise PartnerClosed(message.agreement.partner)
 
 

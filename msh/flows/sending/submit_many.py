@@ -10,7 +10,7 @@ from django.db import IntegrityError, OperationalError, transaction
 
 from msh import trace_hook
 from msh.faults import CrashPoint, reach
-from msh.flows.sending.submit import MessageIdReused, PartnerClosed
+from msh.flows.sending.submit import AgreementEnded, MessageIdReused, PartnerClosed
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.reason import Refusal
 from msh.store.sending.bulk_insert import find_known, insert_messages
@@ -128,6 +128,11 @@ class _Transaction:
             elif self._all_stopped or agreement_id in self._stopped:
                 behind = (Result.NOT_SENT, _BEHIND, Refusal.BEHIND_REFUSED)
                 answers.append(Answer(entry.message_id, *behind))
+            elif parents.ended:
+                self._stop(frozenset({agreement_id}))
+                ended = str(AgreementEnded(entry.heading.agreement))
+                refused = (Result.REFUSED, ended, AgreementEnded.code, "tpa_id")
+                answers.append(Answer(entry.message_id, *refused))
             elif not parents.accepts:
                 closed = str(PartnerClosed(entry.heading.agreement.partner))
                 code = PartnerClosed.code
@@ -161,8 +166,9 @@ class _Transaction:
             self._parents |= lock_parents(missing)
         if named.keys() - self._parents.keys():
             raise InTheWay("an agreement was deleted in the meantime")
-        # Of partners that take no new messages, those that are known are told from the others.
-        if self._look_up or not all(self._parents[key].accepts for key in named):
+        # Where no new messages are taken, those that are known are told from the others.
+        parents = [self._parents[key] for key in named]
+        if self._look_up or any(one.ended or not one.accepts for one in parents):
             keys = [
                 (self._parents[one.heading.agreement_id].link_id, one.message_id) for one in new
             ]

@@ -19,11 +19,12 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class Parents:
-    """What a message belongs to."""
+    """What a message belongs to. `ended`: its agreement."""
 
     agreement_id: int
     link_id: int
     accepts: bool
+    ended: bool
 
 
 _MESSAGE_SUBMITTED = insert_one(
@@ -52,10 +53,10 @@ ONE_PART = """
 
 
 # No row without a link in use, none for a MessageId that is known, none of an application where
-# an operator has closed the partner to them, or whose MessageId was known to one that is removed:
-# what is forwarded is no application's. Prune moves an id from one table to the other in one
-# transaction, so both are read by one snapshot: ON CONFLICT alone waits for the removal, finds no
-# conflict any more, and does not see the id that is kept. There are no
+# an operator has closed the partner to them, or the agreement has ended, or whose MessageId was
+# known to one that is removed: what is forwarded is no application's. Prune moves an id from one
+# table to the other in one transaction, so both are read by one snapshot: ON CONFLICT alone waits
+# for the removal, finds no conflict any more, and does not see the id that is kept. There are no
 # foreign keys to link and agreement: the locks make a deletion of either wait (migration 0001).
 def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
     """Return the statement for a new message in this state, with PARTS or ONE_PART. `also`: what
@@ -75,7 +76,9 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
         JOIN partners_partner partner ON partner.id = link.partner_id
         JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
         WHERE link.partner_id = %(partner_id)s AND partner.in_use
-          AND (given.forwards IS NOT NULL OR partner.accepts AND NOT EXISTS (
+          AND (given.forwards IS NOT NULL OR partner.accepts
+              AND (agreement.ends IS NULL OR agreement.ends > statement_timestamp())
+              AND NOT EXISTS (
               SELECT FROM msh_submittedid
               WHERE link_id = link.id AND message_id = %(message_id)s)
               AND NOT EXISTS (
@@ -109,7 +112,8 @@ INSERT_WITH_ONE_PART = inserting("'queued'", ONE_PART)
 # With the locks of INSERT: see there.
 LOCK_PARENTS = Statement(
     """
-    SELECT agreement.id AS agreement_id, link.id AS link_id, partner.accepts
+    SELECT agreement.id AS agreement_id, link.id AS link_id, partner.accepts,
+           COALESCE(agreement.ends <= statement_timestamp(), false) AS ended
     FROM partners_agreement agreement
     JOIN partners_partner partner ON partner.id = agreement.partner_id AND partner.in_use
     JOIN msh_outboundlink link ON link.partner_id = partner.id

@@ -17,7 +17,7 @@ _TRAFFIC = (
     *("maintenancewindow", "operatornotice", "outboundconversation", "outboundlink"),
     *("outboundmessage", "signal", "statistics", "webhook"),
 )
-_CONFIGURATION = ("agreement", "credential", "ownidentity", "partner", "route")
+_CONFIGURATION = ("agreement", "channel", "credential", "ownidentity", "partner", "route")
 _SCHEDULE = ("crontabschedule", "intervalschedule", "periodictask")
 
 VIEWER = frozenset(

@@ -13,7 +13,8 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from partners import setup
-from partners.models import Agreement, OwnIdentity, Partner, Route
+from partners.models import Agreement, Channel, OwnIdentity, Partner, Route
+from partners.models.dialects import Dialect
 
 _SAME: Mapping[str, str] = {}
 
@@ -29,7 +30,7 @@ class Preview:
 
 def exported() -> dict[str, Any]:
     own = OwnIdentity.objects.first()
-    partners = Partner.objects.order_by("name").prefetch_related("agreements")
+    partners = Partner.objects.order_by("name").prefetch_related("agreements__channels")
     routes = Route.objects.select_related("partner").order_by("to_party", "to_party_context")
     return {
         **(_values(own, setup.OWN) if own else {}),
@@ -67,7 +68,7 @@ def digest() -> str:
 def keep_others_from_writing(*more: type[Model]) -> None:
     """Until the transaction ends, also the tables `more`. Others can read, and write rows that
     refer to these."""
-    models: tuple[type[Model], ...] = (Partner, Agreement, Route, OwnIdentity, *more)
+    models: tuple[type[Model], ...] = (Partner, Agreement, Channel, Route, OwnIdentity, *more)
     tables = ", ".join(model._meta.db_table for model in models)  # noqa: SLF001  public
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
@@ -83,7 +84,16 @@ def _sorted(partner: Partner) -> list[Agreement]:
 
 def _agreement(agreement: Agreement) -> dict[str, object]:
     names = agreement.settings.names
-    return _values(agreement, [key for key in setup.AGREEMENT if key in names], names)
+    values = _values(agreement, [key for key in setup.AGREEMENT if key in names], names)
+    if agreement.dialect == Dialect.EBMS2:
+        values["channels"] = [_channel(each) for each in agreement.channels.all()]
+    return values
+
+
+def _channel(channel: Channel) -> dict[str, object]:
+    """Without the terms that are the agreement's."""
+    values = _values(channel, setup.CHANNEL)
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _values(

@@ -1,5 +1,6 @@
-"""`manage.py setup FILE.json`: partners, agreements and routes from a document. Adds and updates,
-never removes; the same document again changes nothing. All of it is applied, or nothing."""
+"""`manage.py setup FILE.json`: partners, agreements and routes from a document. Adds and updates;
+removes nothing but channels, whose list is the whole list of an agreement; the same document again
+changes nothing. All of it is applied, or nothing."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from msh.protocol.uri import normalised
 from partners.models import (
     SECRET_LENGTH,
     Agreement,
+    Channel,
     Credential,
     CredentialKind,
     OwnIdentity,
@@ -24,6 +26,7 @@ from partners.models import (
     digest_of,
     our_identity,
 )
+from partners.models.channel import TERMS
 from partners.models.dialects import Dialect, dialect_with, settings_of
 from partners.models.partner import OutgoingKind
 from partners.presets import PRESETS
@@ -60,6 +63,11 @@ AGREEMENT = {
     **dict.fromkeys((*_CERTIFICATES, "encryption_method"), str),
     **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
+CHANNEL_KEY = ("direction", "service", "action")
+CHANNEL = dict.fromkeys(CHANNEL_KEY, str) | {
+    **{name: AGREEMENT[name] for name in TERMS},
+    "address": str,
+}
 LISTS = ("partners", "routes")
 ROUTE = {"to_party": str, "to_party_context": str, "partner": str, "mode": str}
 FIELDS = {"error_uri": "error_address"}  # in the document → of Partner, where they differ
@@ -73,7 +81,7 @@ _KINDS = {
 }
 
 
-_AT_ONCE: tuple[type[Model], ...] = (Partner, Agreement, Credential, Route)
+_AT_ONCE: tuple[type[Model], ...] = (Partner, Agreement, Channel, Credential, Route)
 NO_SECTIONS: Mapping[str, "Section"] = {}
 
 
@@ -88,7 +96,8 @@ class SetupRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The result for one object: `what` is added, updated or unchanged; `fields` were updated."""
+    """The result for one object: `what` is added, updated, removed or unchanged; `fields` were
+    updated."""
 
     thing: str
     what: str
@@ -160,6 +169,14 @@ class _Stored:
         return found
 
     @cached_property
+    def channels(self) -> dict[int, dict[tuple[str, ...], Channel]]:
+        """The channels by their agreement, then by direction, Service and Action."""
+        found: dict[int, dict[tuple[str, ...], Channel]] = {}
+        for channel in Channel.objects.all():
+            found.setdefault(channel.agreement_id, {})[_key(channel)] = channel
+        return found
+
+    @cached_property
     def credentials(self) -> dict[str, Credential]:
         return {one.sha256: one for one in Credential.objects.select_related("partner")}
 
@@ -226,8 +243,9 @@ class Setup:
 
     def _take_agreement(self, path: str, partner: Partner, document: object) -> None:
         document = _with_one_text(document)
-        read = self.read(path, document, {**AGREEMENT, "preset": str})
+        read = self.read(path, document, {**AGREEMENT, "preset": str, "channels": list})
         read = {**self._preset(path, read.pop("preset", "")), **read}
+        listed = read.pop("channels", None)
         tpa_id = self.required(path, read, "tpa_id")
         known = self.stored.agreements.setdefault(partner.name, {})
         agreement = known.get(tpa_id) or Agreement(partner=partner)
@@ -245,8 +263,10 @@ class Setup:
             self._read_moment(path, read, "ends")
         values = {names[key]: value for key, value in read.items()}
         keys = {field: key for key, field in names.items()}
+        channels = _Channels(self, path, agreement, listed)
         if self.keep(path, f"agreement {tpa_id} with {partner.name}", agreement, values, keys):
             known[tpa_id] = agreement
+            channels.keep()
 
     def _preset(self, path: str, name: str) -> dict[str, Any]:
         """The settings that it gives, for those that the document does not name."""
@@ -334,7 +354,7 @@ class Setup:
             if added or changed:
                 self._check(row)
         except ValidationError as problem:
-            self._note_refusals(path, problem, keys)
+            self.note_refusals(path, problem, keys)
             return False
         if added:
             self._add(row)
@@ -369,7 +389,9 @@ class Setup:
     def _check(self, row: Model) -> None:
         """The database refuses what its constraints refuse when all rows are inserted."""
         if self.at_once and isinstance(row, _AT_ONCE) and row._state.adding:  # noqa: SLF001
-            row.full_clean(["partner"], validate_unique=False, validate_constraints=False)
+            row.full_clean(
+                ["partner", "agreement"], validate_unique=False, validate_constraints=False
+            )
         else:
             row.full_clean()
 
@@ -402,7 +424,7 @@ class Setup:
             self.problem(f"{path}.{key}", "is missing.")
         return str(read.get(key, ""))
 
-    def _note_refusals(self, path: str, problem: ValidationError, names: Mapping[str, str]) -> None:
+    def note_refusals(self, path: str, problem: ValidationError, names: Mapping[str, str]) -> None:
         for field, messages in problem.message_dict.items():
             key = "" if field == NON_FIELD_ERRORS else names.get(field, field)
             for message in messages:
@@ -412,6 +434,60 @@ class Setup:
         problem = f"{path or 'the document'}: {what}"
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+class _Channels:
+    """The list of channels of an agreement, which is the whole list; None: they stay as they are.
+    The agreement is checked with the channels that it is to have."""
+
+    def __init__(
+        self, setup: Setup, path: str, agreement: Agreement, listed: list[object] | None
+    ) -> None:
+        self._setup, self._agreement = setup, agreement
+        self._stored = setup.stored.channels[agreement.pk] if agreement.has_channels else {}
+        self._listed = listed
+        self._rows: list[tuple[str, Channel, dict[str, Any]]] = []
+        for number, document in enumerate(listed or ()):
+            self._read(f"{path}.channels[{number}]", document)
+        agreement.listed = [] if listed is not None else list(self._stored.values())
+
+    def _read(self, path: str, document: object) -> None:
+        read = self._setup.read(path, document, CHANNEL)
+        if [name for name in CHANNEL_KEY if not self._setup.required(path, read, name)]:
+            return
+        if any(_key_of(values) == _key_of(read) for _, _, values in self._rows):
+            self._setup.problem(path, "is listed twice.")
+            return
+        channel = self._stored.get(_key_of(read)) or Channel()
+        self._rows.append((path, channel, dict.fromkeys((*TERMS, "address")) | read))
+
+    def keep(self) -> None:
+        """After the agreement, whose terms may be new, too."""
+        if self._listed is None:
+            return
+        kept = {_key_of(values) for _, _, values in self._rows}
+        for key in self._stored.keys() - kept:
+            self._stored[key].delete()
+            self._setup.changes.append(Change(self._name(key), "removed"))
+        for path, channel, values in self._rows:
+            channel.agreement = self._agreement
+            if not self._setup.keep(path, self._name(_key_of(values)), channel, values):
+                continue
+            try:
+                channel.refuse_impossible_terms()
+            except ValidationError as problem:
+                self._setup.note_refusals(path, problem, KEYS)
+
+    def _name(self, key: tuple[str, ...]) -> str:
+        return f"channel {' '.join(key)} of {self._agreement}"
+
+
+def _key(channel: Channel) -> tuple[str, ...]:
+    return channel.direction, channel.service, channel.action
+
+
+def _key_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(values[name] for name in CHANNEL_KEY)
 
 
 def _with_one_text(document: object) -> object:

@@ -13,6 +13,7 @@ from .messages import history, inbound_message, outbound_message, signal
 from .setup import (
     agreement,
     api_token,
+    channel,
     consumer,
     partner,
     schedules,
@@ -25,6 +26,7 @@ __all__ = [
     "agreement",
     "api_token",
     "bulk_job",
+    "channel",
     "consumer",
     "delivery",
     "history",

@@ -9,6 +9,34 @@ import django.contrib.postgres.fields
 import partners.models.ebms2
 from django.db import migrations, models
 
+# Whoever has read an agreement compares its version: it changes with its channels. Who saves an
+# agreement writes all its columns, and has perhaps read it before the first channel was there.
+CHANNELS_ARE_SEEN = """
+CREATE FUNCTION partners_agreement_has_channels() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.has_channels = EXISTS (SELECT FROM partners_channel WHERE agreement_id = NEW.id);
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION partners_channel_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE partners_agreement SET has_channels = true
+    WHERE id IN (OLD.agreement_id, NEW.agreement_id);
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER partners_agreement_has_channels BEFORE UPDATE ON partners_agreement
+    FOR EACH ROW EXECUTE FUNCTION partners_agreement_has_channels();
+CREATE TRIGGER partners_channel_changes AFTER INSERT OR UPDATE OR DELETE ON partners_channel
+    FOR EACH ROW EXECUTE FUNCTION partners_channel_changes();
+"""
+CHANNELS_ARE_UNSEEN = """
+DROP TRIGGER partners_channel_changes ON partners_channel;
+DROP TRIGGER partners_agreement_has_channels ON partners_agreement;
+DROP FUNCTION partners_channel_changes();
+DROP FUNCTION partners_agreement_has_channels();
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -128,6 +156,7 @@ class Migration(migrations.Migration):
                 ('encryption_method', models.CharField(choices=[('aes256-gcm', 'AES-256-GCM'), ('aes192-gcm', 'AES-192-GCM'), ('aes128-gcm', 'AES-128-GCM'), ('aes256-cbc', 'AES-256-CBC'), ('aes192-cbc', 'AES-192-CBC'), ('aes128-cbc', 'AES-128-CBC')], db_default='aes256-gcm', default='aes256-gcm', help_text='How our payloads are encrypted. CBC needs signed messages, ours and theirs: what it encrypts can be changed on the way.', max_length=10, verbose_name='encryption method')),
                 ('encryption_certificate', models.TextField(blank=True, db_default='', default='', help_text='The certificate for whose holder our payloads are encrypted, in PEM; of several the valid one that became so last. Empty: those by which signatures are verified.', validators=[partners.models.ebms2.check_certificates], verbose_name='certificate for encryption')),
                 ('allow_rsa_1_5', models.BooleanField(db_default=False, default=False, help_text='The partner may encrypt its keys by RSA 1.5 (PKCS #1), which has been broken more than once. We never do.', verbose_name='allow RSA 1.5')),
+                ('has_channels', models.BooleanField(db_default=False, default=False, editable=False)),
             ],
             options={
                 'ordering': ['partner', 'tpa_id'],
@@ -148,4 +177,37 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('to_party', 'to_party_context'), name='route_once', violation_error_message='This party already has a route.')],
             },
         ),
+        migrations.CreateModel(
+            name='Channel',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('direction', models.CharField(choices=[('out', 'we send'), ('in', 'the partner sends')], max_length=3)),
+                ('service', models.CharField(max_length=255, validators=[partners.models.fields.check_visible])),
+                ('action', models.CharField(max_length=255, validators=[partners.models.fields.check_visible])),
+                ('service_type', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='service type')),
+                ('our_role', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='our Role')),
+                ('their_role', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='their Role')),
+                ('semantics', models.CharField(blank=True, choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], default=None, max_length=16, null=True, verbose_name='DeliverySemantics')),
+                ('ack', models.CharField(blank=True, choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], default=None, max_length=10, null=True, verbose_name='AckRequested')),
+                ('ack_actor', models.CharField(blank=True, choices=[('toPartyMSH', 'toPartyMSH'), ('nextMSH', 'nextMSH')], default=None, max_length=10, null=True, verbose_name='actor of AckRequested')),
+                ('eliminates', models.CharField(blank=True, choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], default=None, max_length=10, null=True, verbose_name='DuplicateElimination')),
+                ('retries', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(10000, 'Must be 10000 or less.')], verbose_name='retries')),
+                ('retry_interval', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')], verbose_name='retry interval')),
+                ('time_to_live', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='TimeToLive')),
+                ('persist_duration', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='PersistDuration')),
+                ('ordered', models.BooleanField(blank=True, default=None, null=True, verbose_name='MessageOrder')),
+                ('sync_reply', models.CharField(blank=True, choices=[('none', 'none'), ('mshSignalsOnly', 'mshSignalsOnly'), ('signalsOnly', 'signalsOnly'), ('responseOnly', 'responseOnly'), ('signalsAndResponse', 'signalsAndResponse')], default=None, max_length=18, null=True, verbose_name='SyncReply')),
+                ('soap_action', models.CharField(blank=True, default=None, max_length=255, null=True, validators=[partners.models.ebms2.check_soap_action], verbose_name='SOAPAction')),
+                ('signed', models.BooleanField(blank=True, default=None, null=True, verbose_name='signed messages')),
+                ('ack_signed', models.BooleanField(blank=True, default=None, null=True, verbose_name='signed Acknowledgments')),
+                ('encrypted', models.BooleanField(blank=True, default=None, null=True, verbose_name='encrypted payloads')),
+                ('address', models.CharField(blank=True, default=None, help_text='Where its messages are sent. Empty: the address of the partner. Our credential is sent only to the host of that one.', max_length=500, null=True, validators=[partners.models.fields.check_uri], verbose_name='address')),
+                ('agreement', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='partners.agreement')),
+            ],
+            options={
+                'ordering': ['agreement', 'direction', 'service', 'action'],
+                'constraints': [models.UniqueConstraint(fields=('agreement', 'direction', 'service', 'action'), name='channel_once', violation_error_message='This agreement has another channel for this Service and Action.'), models.CheckConstraint(condition=models.Q(('retries__gte', 0), ('retries__lte', 10000)), name='channel_retries'), models.CheckConstraint(condition=models.Q(('retry_interval__gte', 1), ('retry_interval__lte', 604800)), name='channel_retry_interval'), models.CheckConstraint(condition=models.Q(('time_to_live__gte', 0), ('time_to_live__lte', 62899200)), name='channel_time_to_live'), models.CheckConstraint(condition=models.Q(('persist_duration__gte', 0), ('persist_duration__lte', 62899200)), name='channel_persist_duration')],
+            },
+        ),
+        migrations.RunSQL(CHANNELS_ARE_SEEN, CHANNELS_ARE_UNSEEN),
     ]

@@ -1,6 +1,8 @@
-"""Partners, their credentials, the agreements with them, routes, and our own identity."""
+"""Partners, their credentials, the agreements with them and the channels of these, routes, and our
+own identity."""
 
 from .agreement import Agreement
+from .channel import Channel
 from .credential import SECRET_LENGTH, Credential, CredentialKind, digest_of
 from .dialects import Dialect
 from .identity import Identity, OwnIdentity, our_identity
@@ -10,6 +12,7 @@ from .route import Route
 __all__ = [
     "SECRET_LENGTH",
     "Agreement",
+    "Channel",
     "Credential",
     "CredentialKind",
     "Dialect",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -41,6 +41,14 @@ _CONTEXT = "DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId."
 
 def _bounded(field: str, default: int, help_text: str) -> "models.PositiveIntegerField[int, int]":
     return bounded_field(None, default, BOUNDS[field], help_text)
+
+
+class Fitting(Protocol):
+    """A channel, as far as its agreement checks it."""
+
+    agreement: Any
+
+    def refuse_impossible_terms(self) -> None: ...
 
 
 class Agreement(Ebms2Settings):
@@ -123,6 +131,9 @@ class Agreement(Ebms2Settings):
         help_text="If SequenceNumber 1 arrives after higher numbers: accept it as a reset of the"
         " partner, hold it until an operator allows it, or refuse it.",
     )
+    has_channels = models.BooleanField(default=False, db_default=False, editable=False)
+    """Written by the database only, with every change of its channels: so that these are not asked
+    for where there are none, and that no copy of the agreement is valid longer than they are."""
 
     ends = models.DateTimeField(
         null=True,
@@ -169,6 +180,8 @@ class Agreement(Ebms2Settings):
 
     known: "Iterable[Agreement] | None" = None
     """The others of its partner, if who checks it has read them."""
+    listed: "Iterable[Fitting] | None" = None
+    """Its channels, if who checks it has read them, or is about to change them."""
 
     def follow(self) -> bool:
         """Set the timeout for a dialect that has none, because queries for all dialects read it.
@@ -188,15 +201,35 @@ class Agreement(Ebms2Settings):
         for longer than anything is."""
         self._refuse_other_dialect()
         self._refuse_foreign_settings()
+        self.refuse_impossible_terms()
+        self._refuse_channels_that_do_not_fit()
+
+    def refuse_impossible_terms(self) -> None:
+        """Refuses terms that cannot be combined."""
         self._refuse_unasked_acknowledgements()
-        self.refuse_what_cannot_be_verified()
-        self.refuse_what_cannot_be_encrypted()
-        if self.ordered:
-            self.refuse_what_order_forbids()
+        self.refuse_impossible_receipt()
         if self._has_terms():
             self.refuse_short_persist_duration(self.retries, self.retry_interval)
         if self._has_terms() and (why := self.kept_too_short()):
             raise ValidationError(f"{why}, or shorten {', '.join(_HORIZON)}.", code="horizon")
+
+    def refuse_impossible_receipt(self) -> None:
+        """Refuses those of `refuse_impossible_terms` that are about what the partner sends, too."""
+        self.refuse_what_cannot_be_verified()
+        self.refuse_what_cannot_be_encrypted()
+        if self.ordered:
+            self.refuse_what_order_forbids()
+
+    def _refuse_channels_that_do_not_fit(self) -> None:
+        channels: Iterable[Fitting] | None = self.listed
+        if channels is None:
+            channels = self.channels.all() if self.has_channels else ()
+        for channel in channels:
+            channel.agreement = self
+            try:
+                channel.refuse_impossible_terms()
+            except ValidationError as problem:
+                raise ValidationError(f"Channel {channel}: {problem.messages[0]}") from None
 
     def _refuse_other_dialect(self) -> None:
         stored = Agreement.objects.filter(pk=self.pk).values_list("dialect", flat=True)
@@ -276,4 +309,4 @@ class Agreement(Ebms2Settings):
         return self.settings.terms(self)
 
 
-_EVERY = ("id", "partner", "dialect", "tpa_id", "our_party", "their_party")
+_EVERY = ("id", "partner", "dialect", "tpa_id", "our_party", "their_party", "has_channels")

@@ -133,6 +133,7 @@ GROUPS = (
                 "partners.Partner",
                 beside=(
                     Item("Agreements", "", "partners.Agreement"),
+                    Item("Channels", "", "partners.Channel", if_empty=False),
                     Item("Routes", "", "partners.Route"),
                     Item("This MSH", "", "partners.OwnIdentity", if_empty=False),
                 ),

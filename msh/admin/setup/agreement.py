@@ -13,11 +13,12 @@ from unfold.decorators import display
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditHistory
 from msh.admin.framework.filters import PartnerFilter
-from msh.admin.framework.pages import ReadOnlyAdmin
+from msh.admin.framework.pages import ReadOnlyAdmin, Table
 from msh.admin.framework.time_format import format_seconds
-from partners.models import Agreement
+from partners.models import Agreement, Dialect
 from partners.models.agreement import HORIZONS
 
+from .channel import table_of
 from .connection import ConnectionPage
 from .import_export import ImportExportPages
 from .partner import AgreementInline
@@ -58,6 +59,9 @@ class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAd
                 groups.append((name, {"fields": shown}))
         groups[0][1]["fields"].insert(0, ("tpa_id", "partner_page"))
         return [*groups, ("Retention", {"fields": [("kept",)]})]
+
+    def tables(self, request: HttpRequest, row: Agreement) -> list[Table]:
+        return [table_of(row)] if row.dialect == Dialect.EBMS2 else []
 
     def _shown(self, row: str | Sequence[str], has: Container[str]) -> tuple[str, ...]:
         names = (row,) if isinstance(row, str) else row

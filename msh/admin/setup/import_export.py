@@ -1,4 +1,5 @@
-"""Export and import of partners, agreements and routes as JSON. An import shows a diff first."""
+"""Export and import of partners, agreements with their channels, and routes as JSON. An import
+shows a diff first."""
 
 import json
 from typing import Any
@@ -18,14 +19,17 @@ from msh.flows.operations import configure, loopback
 from msh.store.history import Actor
 from partners import export, setup
 
-EXPORT_PERMISSIONS = ("partners.view_partner", "partners.view_agreement", "partners.view_route")
+EXPORT_PERMISSIONS = tuple(
+    f"partners.view_{name}" for name in ("partner", "agreement", "channel", "route")
+)
 IMPORT_PERMISSIONS = (
     *EXPORT_PERMISSIONS,
     *(
         f"partners.{action}_{name}"
         for action in ("add", "change")
-        for name in ("partner", "agreement", "route", "ownidentity")
+        for name in ("partner", "agreement", "channel", "route", "ownidentity")
     ),
+    "partners.delete_channel",
 )
 LIMIT = 5 * 1024 * 1024  # bytes of a document
 SUMMARY_LIMIT = 20

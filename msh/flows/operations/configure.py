@@ -10,9 +10,9 @@ from msh.store.history import Actor
 from msh.store.operations.operator_actions import open_missing_links
 from msh.store.operations.settings_log import Snapshot, record_changes, snapshot
 from partners import export, setup
-from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
+from partners.models import Agreement, Channel, Credential, OwnIdentity, Partner, Route
 
-_SET_UP = (Partner, Agreement, Credential, Route, OwnIdentity)
+_SET_UP = (Partner, Agreement, Channel, Credential, Route, OwnIdentity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from msh.allowance import group_of
 from msh.models import SettingChange
 from msh.store.clock import read_clock
 from msh.store.history import Actor
-from partners.models import Agreement, Credential, Partner
+from partners.models import Agreement, Channel, Credential, Partner
 
 _SECRETS = {
     "password",
@@ -86,6 +86,8 @@ def _name_of(row: Model) -> str:
     """Agreements and credentials are called the same at several partners."""
     if isinstance(row, Agreement | Credential):
         return f"{row} of {row.partner.name}"
+    if isinstance(row, Channel):
+        return f"{row} of {row.agreement} of {row.agreement.partner.name}"
     return row.name if isinstance(row, Partner) else str(row)
 
 

@@ -1,0 +1,85 @@
+"""Channels in the console (EB-201)."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from msh.models import SettingChange
+from partners.models import Agreement, Channel
+from tests.admin.conftest import url
+from tests.flows.flying import make_sky
+from tests.flows.world import make_world
+
+pytestmark = [pytest.mark.django_db, pytest.mark.requirement("EB-201")]
+
+ADD = reverse("admin:partners_channel_add")
+WHY = "agreed on Monday"
+
+
+def fields(agreement: Agreement, **terms: object) -> dict[str, object]:
+    given = {"agreement": agreement.pk, "direction": "out", "service": "urn:orders"}
+    return {**given, "action": "New", "reason": WHY, **terms}
+
+
+def test_a_channel_is_added_with_a_reason_and_has_only_what_was_entered(
+    administrator: Client,
+) -> None:
+    agreement = make_sky().agreement
+
+    added = administrator.post(ADD, fields(agreement, retries=7, signed="unknown", our_role=""))
+
+    assert added.status_code == 302
+    channel = Channel.objects.get()
+    assert (channel.agreement, channel.terms, channel.address) == (agreement, {"retries": 7}, None)
+    change = SettingChange.objects.get(kind="Channel")
+    assert (change.what, change.reason) == ("added", WHY)
+    assert channel.action in administrator.get(url(Channel, "changelist")).content.decode()
+
+
+def test_a_term_that_is_cleared_is_the_agreements_again(administrator: Client) -> None:
+    channel = Channel.objects.create(
+        agreement=make_sky().agreement, direction="out", service="urn:o", action="New",
+        retries=7, ordered=False, soap_action="x", address="http://x.example/",
+    )  # fmt: skip
+    page = url(Channel, "change", channel.pk)
+    assert administrator.get(page).status_code == 200
+
+    empty = {"ordered": "unknown", "soap_action": "", "address": "", "retries": ""}
+    saved = administrator.post(page, fields(channel.agreement, **empty))
+
+    assert saved.status_code == 302
+    channel.refresh_from_db()
+    assert (channel.terms, channel.address) == ({}, None)
+    assert SettingChange.objects.get(kind="Channel").before["retries"] == 7
+
+
+def test_what_a_channel_cannot_have_is_said_at_its_field(administrator: Client) -> None:
+    agreement = make_sky().agreement
+    wrong = fields(agreement, direction="in", retries=3)
+    errors = administrator.post(ADD, wrong).context["adminform"].form.errors
+    assert errors["retries"] == ["A channel of messages that the partner sends has no retries."]
+    assert administrator.post(ADD, fields(make_world().agreement)).status_code == 200
+    nothing = administrator.post(ADD, {"reason": WHY})
+    assert {"agreement", "service"} <= {*nothing.context["adminform"].form.errors}
+    assert not Channel.objects.exists()
+
+
+def test_the_page_of_an_agreement_shows_its_channels(viewer: Client) -> None:
+    agreement = make_sky().agreement
+    page = url(Agreement, "change", agreement.pk)
+    assert "every Service and Action may be sent" in viewer.get(page).content.decode()
+    channel = Channel.objects.create(
+        agreement=agreement, direction="out", service="urn:o", action="New", retries=7
+    )
+    shown = viewer.get(page).content.decode()
+    assert url(Channel, "change", channel.pk) in shown
+    assert "retries 7" in shown
+    draft = url(Agreement, "change", make_world().agreement.pk)
+    assert "every Service and Action" not in viewer.get(draft).content.decode()
+
+
+def test_every_field_of_a_channel_is_on_its_form(administrator: Client) -> None:
+    form = administrator.get(ADD).context["adminform"].form
+    assert {*form.fields} - {"reason"} == {
+        field.name for field in Channel._meta.fields if field.editable and field.name != "id"
+    }

@@ -92,8 +92,7 @@ def _agreement(agreement: Agreement) -> dict[str, object]:
 
 def _channel(channel: Channel) -> dict[str, object]:
     """Without the terms that are the agreement's."""
-    values = _values(channel, setup.CHANNEL)
-    return {key: value for key, value in values.items() if value is not None}
+    return _values(channel, [key for key in setup.CHANNEL if getattr(channel, key) is not None])
 
 
 def _values(

@@ -3,11 +3,12 @@
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql import Row
@@ -22,6 +23,8 @@ from spark_bridge.rejected import RejectedRows, micro_batches, publish, sweep
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+_Request = TypeVar("_Request")
 
 REQUEST_BYTES = 4 * 1024 * 1024
 """A request that has so much is sent, however few its lines: memory of a task is bounded."""
@@ -95,8 +98,7 @@ class _Writing:
             task = _Task(self.options, self.layout, client, rejected)
             order = _Order(self.options.order_column, self.layout.pair)
             lines = chain.from_iterable(map(self.layout.lines, iterator))
-            for request in _requests(order.watched(lines), self.options.batch_size):
-                task.send(request)
+            send_each(_requests(order.watched(lines), self.options.batch_size), task.send)
             return task.written(order.pairs, run)
 
     def run(self) -> str:
@@ -330,6 +332,19 @@ def _requests(lines: Iterator[Line], most: int) -> Iterator[list[Line]]:
             request, size = [], 0
     if request:
         yield request
+
+
+def send_each(requests: Iterator[_Request], send: Callable[[_Request], None]) -> None:
+    """Send one after the other, each when the one before was answered; the next one is built
+    meanwhile. Raises what either raises, when nothing is under way any more."""
+    with ThreadPoolExecutor(1) as sender:
+        under_way: Future[None] | None = None
+        for request in requests:
+            if under_way is not None:
+                under_way.result()
+            under_way = sender.submit(send, request)
+        if under_way is not None:
+            under_way.result()
 
 
 def written_of(messages: Iterable[WriterCommitMessage | None]) -> list[Written]:

@@ -11,6 +11,7 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import element_at, split
 
@@ -26,6 +27,9 @@ from spark_bridge.job import (
 from spark_bridge.mapping import MessageMapping, read_mapping
 from spark_bridge.options import Ids
 from spark_bridge.order import ordered_by_pair, unstable_columns
+
+TASKS_OF_A_CORE = 4
+CORES_OF_CONNECT = 8  # assumed
 
 FORMATS = ("csv", "json", "parquet", "jdbc", "documents")
 
@@ -45,7 +49,7 @@ def load(spark: SparkSession, arguments: Namespace) -> Summary:
     else:
         options |= {"keyColumns": ",".join(ids.key_columns), "jobId": ids.job_id}
     if mapping.order_column:
-        tasks = arguments.tasks or spark.sparkContext.defaultParallelism
+        tasks = arguments.tasks or _usual_tasks(spark)
         messages = ordered_by_pair(messages, mapping.order_column, tasks)
         options["orderColumn"] = mapping.order_column
     elif arguments.tasks:
@@ -60,6 +64,16 @@ def load(spark: SparkSession, arguments: Namespace) -> Summary:
     aside = sum(counts[name] for name in ("rejected", "not_sent", "closed"))
     rows = counts["accepted"] + counts["known"] + aside
     return Summary(good=aside == 0, counts={"rows": rows, **counts})
+
+
+def _usual_tasks(spark: SparkSession) -> int:
+    """So many more than run at a time that a core goes on with another one when its pairs had few
+    rows: which pairs share a task is a matter of chance."""
+    try:
+        cores = spark.sparkContext.defaultParallelism
+    except PySparkAttributeError:  # Spark Connect does not say
+        cores = CORES_OF_CONNECT
+    return TASKS_OF_A_CORE * cores
 
 
 def ids_of(mapping: MessageMapping, job_id: str | None) -> Ids:
@@ -129,7 +143,10 @@ def _parser() -> ArgumentParser:
     add_source(parser)
     parser.add_argument("--rejected", metavar="FOLDER", help="folder for refused rows, as JSON")
     parser.add_argument(
-        "--tasks", type=int, metavar="NUMBER", help="how many tasks send; default: as many as cores"
+        "--tasks",
+        type=int,
+        metavar="NUMBER",
+        help="how many tasks send; default: four for each core",
     )
     parser.add_argument(
         "--option",

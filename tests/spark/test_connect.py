@@ -16,6 +16,7 @@ from spark_bridge import read_runs
 from tests.exchange.machine import ROOT
 from tests.exchange.pair import Pair
 from tests.spark.office import Office, submitted
+from tests.spark.test_jobs import source
 from tests.spark.test_read import age, receive
 from tests.waiting import wait_until
 
@@ -39,9 +40,10 @@ def pair(office: Office) -> Iterator[Pair]:
 def job(module: str, office: Office, folder: Path, *words: str) -> dict[str, Any]:
     """The summary of a job that is done."""
     server = ("--url", office.url, "--token-file", str(office.token_file))
-    output = ("--output", str(folder / module), "--summary", str(folder / "summary"))
+    summary = ("--summary", str(folder / "summary"))
+    output = () if module == "load" else ("--output", str(folder / module))
     process = subprocess.run(
-        [sys.executable, "-m", f"spark_bridge.{module}", *server, *output, *words],
+        [sys.executable, "-m", f"spark_bridge.{module}", *server, *output, *summary, *words],
         cwd=ROOT,
         # PYTHONPATH hides pandas. SPARK_TESTING: the server of Connect takes a port that is free.
         env=os.environ | {"PYTHONPATH": "", "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1"},
@@ -51,8 +53,8 @@ def job(module: str, office: Office, folder: Path, *words: str) -> dict[str, Any
         timeout=500,
     )
     assert process.returncode == 0, process.stderr[-3000:]
-    summary: dict[str, Any] = json.loads((folder / "summary").read_text())
-    return summary
+    said: dict[str, Any] = json.loads((folder / "summary").read_text())
+    return said
 
 
 def contents(spark: SparkSession, folder: Path, pair: Pair) -> list[bytes]:
@@ -74,3 +76,11 @@ def test_extract_and_archive(
     sent = [office.payload(message.message_id, 1) for message in submitted(pair)]
     received = [f"<Order no='{number}'/>".encode() for number in (1, 2, 3)]
     assert sorted(kept) == sorted([*sent, *received, *[b"\x00\xff"] * 3])
+
+
+def test_load_in_order(office: Office, tmp_path: Path) -> None:
+    pair = office.pair()
+    said = job("load", office, tmp_path, *source(tmp_path, pair, [3, 1, 4, 2]))
+    assert (said["rows"], said["good"]) == (4, True)
+    labels = [message.payloads.get().label for message in submitted(pair)]
+    assert labels == ["1", "2", "3", "4"]

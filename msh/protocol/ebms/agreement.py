@@ -1,9 +1,10 @@
 """The terms of an ebMS 2.0 agreement for messages that we receive, and the breaches of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .message import Defect, Error, Message, Party, PartyId
+from .channel import Channel, channel_of, not_listed
+from .message import Defect, Error, Message, MessageHeader, Party, PartyId
 from .vocabulary import ErrorCode, Stage
 
 ALWAYS, NEVER = "always", "never"
@@ -33,6 +34,8 @@ class Agreed:
     `can_sign` says whether we have a key (EB-099). `certificates` are those of the partner, in PEM.
     `allow_sha1`, `keep_expired`: signatures with SHA-1 are taken, and those of a certificate that
     has run out (EB-169, EB-172).
+
+    `channels` are those of what the partner sends (EB-201).
     """
 
     cpa_id: str
@@ -56,6 +59,7 @@ class Agreed:
     certificates: tuple[str, ...] = ()
     allow_sha1: bool = False
     keep_expired: bool = False
+    channels: tuple[Channel, ...] = ()
 
     @property
     def ours(self) -> Party:
@@ -64,6 +68,13 @@ class Agreed:
     @property
     def theirs(self) -> Party:
         return Party((self.their_party,), self.their_role)
+
+
+def under(agreed: Agreed, header: MessageHeader) -> Agreed:
+    """What was agreed on for a message with this Service and Action: its channel's, and otherwise
+    the agreement's."""
+    channel = channel_of(agreed.channels, header.service.value, header.action)
+    return replace(agreed, **channel.terms) if channel else agreed
 
 
 def answers_on_connection(agreed: Agreed, message: Message) -> bool:
@@ -118,8 +129,15 @@ def tolerated(defects: tuple[Defect, ...], agreed: Agreed) -> tuple[Defect, ...]
 
 
 def breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
-    """Yield the breaches of the agreement by a business message (EB-031, EB-043)."""
+    """Yield the breaches of the agreement by a business message (EB-031, EB-043, EB-201)."""
     header = message.header
+    unlisted = not_listed(agreed.channels, header.service.value, header.action)
+    if unlisted is not None:
+        location = f"{_MESSAGE_HEADER}/eb:{unlisted.part}"
+        text = f"{location} is none of those that agreement {agreed.cpa_id} lists"
+        error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=location, description=text)
+        yield Defect("EB-201", Stage.HEADER, error)
+        return
     yield from _role("From", header.from_party, agreed.their_role)
     yield from _role("To", header.to_party, agreed.our_role)
     if agreed.service_type not in ("", header.service.type):

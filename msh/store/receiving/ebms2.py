@@ -1,8 +1,8 @@
 """Receiving in ebMS 2.0: a message is decided under the lock of the pair, and written together with
 its answer."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +12,9 @@ from msh.faults import CrashPoint, reach
 from msh.models import InboundState
 from msh.protocol import effects as do
 from msh.protocol.admission import Postponed
-from msh.protocol.ebms.agreement import Agreed, answers_on_connection, is_between
+from msh.protocol.ebms.agreement import Agreed, answers_on_connection, is_between, under
 from msh.protocol.ebms.arrival import Ruling, decide, event_of, order_of
+from msh.protocol.ebms.channel import Channel
 from msh.protocol.ebms.message import (
     Error,
     MessageHeader,
@@ -72,6 +73,8 @@ def attribute(
         # Several agreements may have this CPAId, one for each pair of parties (EB-191).
         if authenticated or is_between(agreed, header.from_party, header.to_party):
             partner = next(one for one in partners if one.pk == row.partner_id)
+            if isinstance(header, MessageHeader):
+                agreed = under(agreed, header)
             return Attribution(partner, row.id, agreed, row.horizon, row.unreached)
     return None
 
@@ -85,6 +88,8 @@ def attribution_under(agreement: Agreement) -> Attribution:
 
 
 def agreed_of(row: AgreementRow) -> Agreed:
+    channels = tuple(map(_channel, row.channels or ()))
+    signs = [row.signed, row.ack_signed, *(bool(_SIGNING & one.terms.keys()) for one in channels)]
     return Agreed(
         cpa_id=row.tpa_id,
         our_party=PartyId(row.our_party, row.our_party_context),
@@ -103,11 +108,21 @@ def agreed_of(row: AgreementRow) -> Agreed:
         clock_tolerance=row.clock_tolerance,
         signed=row.signed,
         ack_signed=row.ack_signed,
-        can_sign=(row.signed or row.ack_signed) and not why_no_key(),
+        can_sign=any(signs) and not why_no_key(),
         certificates=(row.certificate,) if row.certificate else (),
         allow_sha1=row.allow_sha1,
         keep_expired=row.keep_expired,
+        channels=channels,
     )
+
+
+_TERMS = {field.name for field in fields(Agreed)}
+_SIGNING = {"signed", "ack_signed"}
+
+
+def _channel(columns: Mapping[str, Any]) -> Channel:
+    terms = {name: value for name, value in columns.items() if name in _TERMS}
+    return Channel(columns["service"], columns["action"], terms)
 
 
 def receive_message(found: Attribution, received: ReceivedMessage) -> Received:

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from msh.protocol import effects as do
-from msh.protocol.ebms.agreement import Agreed
+from msh.protocol.ebms.agreement import Agreed, under
 from msh.protocol.ebms.arrival import decide, order_of
 from msh.protocol.ebms.message import Message, MessageHeader, ReceivedMessage
 from msh.protocol.flight.conversation import Conversation, Position, position
@@ -83,6 +83,10 @@ class _Agreement:
     as_read: str
     """The version of its partner at that time."""
 
+    def of(self, header: MessageHeader) -> "_Agreement":
+        """With the terms of the channel of this message."""
+        return replace(self, agreed=under(self.agreed, header)) if self.agreed.channels else self
+
     def under(self, partner: Partner, *, unreached: bool = False) -> Attribution:
         return Attribution(partner, self.id, self.agreed, self.horizon, unreached)
 
@@ -142,6 +146,7 @@ def _read(partner: Partner, message: Message) -> tuple[_Row, _Agreement] | None:
         as_read=partner.as_read,
     )
     _agreements.put((partner.pk, header.cpa_id), agreement)
+    agreement = agreement.of(header)
     for one in chain(*conversations):
         conversation = _Conversation(one.id, one.version, one.value, partner.as_read)
         _conversations.put(_key(agreement, header), conversation)
@@ -170,7 +175,7 @@ def accept_at_once(partner: Partner, received: ReceivedMessage) -> Accepted | At
             # Nothing was read of this MessageId: the statement checks that it is unknown.
             now = agreement.now + timedelta(seconds=age)
             unknown = KnownRow(None, None, None, None, None, None, None, now)
-            if accepted := _accept_under(partner, agreement, unknown, received):
+            if accepted := _accept_under(partner, agreement.of(header), unknown, received):
                 return accepted
     if (read := _read(partner, received.message)) is None:
         return None

@@ -3,6 +3,7 @@ kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.sending.signals import ACKNOWLEDGED
@@ -12,7 +13,8 @@ from msh.store.sending.signals import ACKNOWLEDGED
 @dataclass(frozen=True)
 class AgreementRow:
     """An agreement, as far as receiving under it needs it. `horizon`: seconds for which copies of
-    a message may come. `unreached`: the partner does not answer to what we send."""
+    a message may come. `unreached`: the partner does not answer to what we send. `channels` are
+    those of what the partner sends, with the columns that have a value; None: there are none."""
 
     id: int
     partner_id: int
@@ -39,6 +41,7 @@ class AgreementRow:
     keep_expired: bool
     horizon: int
     unreached: bool
+    channels: list[dict[str, Any]] | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,10 @@ AGREEMENT_COLUMNS = """
     agreement.keep_expired,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
-            AND suspended_for = 'partner_unreachable') AS unreached
+            AND suspended_for = 'partner_unreachable') AS unreached,
+    CASE WHEN agreement.has_channels THEN (
+        SELECT json_agg(json_strip_nulls(to_json(channel))) FROM partners_channel channel
+        WHERE agreement_id = agreement.id AND direction = 'in') END AS channels
 """
 FIND_AGREEMENTS = Statement(
     f"""

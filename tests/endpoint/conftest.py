@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 
 from partners.models import Agreement, Credential, Partner, digest_of
-from tests.keys import environment, new_key
+from tests.keys import decrypting, environment, new_key
 from tests.peer import Peer
 from tests.web import web_process
 
@@ -18,6 +18,7 @@ def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Its address."""
     folder = tmp_path_factory.mktemp("web")
     keys = environment(folder, [new_key("us")])
+    keys |= decrypting(folder, [new_key("our next"), new_key("us")])
     with web_process(folder, MSH_MESSAGE_LIMIT=str(MESSAGE_LIMIT), **keys) as port:
         yield f"http://127.0.0.1:{port}/ebxml/"
 

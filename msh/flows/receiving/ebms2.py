@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from msh import trace_hook
 from msh.allowance import Limited, questions
 from msh.flows.sending.answered import hear, take_answers
-from msh.flows.sending.proof import counting, verified
+from msh.flows.sending.proof import counting, opened
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -82,7 +82,7 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
         return None
     is_signal = received.message.header.kind.is_signal
     _trace(partner, received.message)
-    if is_signal or received.message.signed:
+    if is_signal or received.message.signed or received.encrypted:
         found = find_agreement(partner, received.message)
         if found is None:
             return None
@@ -191,7 +191,7 @@ def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...
 def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
     """Take a business message. An Acknowledgment or ErrorList on it counts, even if the message is
     refused (EB-088)."""
-    received = verified(found.agreed, received)
+    received = opened(found.agreed, received)
     taken = ebms2.receive_message(found, received)
     take_answers(found.partner.pk, found.agreement_id, counting(found, received))
     if taken.wait is not None:
@@ -208,7 +208,7 @@ def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
 
 def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
     """Take a signal. It is never answered by an Error, whatever is wrong with it (EB-062)."""
-    received = verified(found.agreed, received)
+    received = opened(found.agreed, received)
     header, kind = received.message.header, received.message.header.kind
     errors = _errors(found, _defects(received)) or wrong_parties(
         found.agreed, header.from_party, header.to_party

@@ -8,7 +8,7 @@ from dataclasses import replace
 from msh.flows.sending.answered import take_answers
 from msh.flows.sending.flights import OF_BEST_EFFORT
 from msh.flows.sending.kinds import Answer, Ended, FlightCopy
-from msh.flows.sending.proof import counting, judged, verified
+from msh.flows.sending.proof import counting, judged, opened
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.attempt import AttemptOutcome, AttemptResult, not_read, shortened
 from msh.protocol.ebms.agreement import ANY_SYNC, tolerated, wrong_parties
@@ -158,7 +158,7 @@ def _events(copy: FlightCopy, received: ReceivedMessage) -> tuple[Answer, ...]:
     if about != [copy.message_id]:
         raise _NotTakenError(f"the answer is about message {about[0]}")
     found = _found(copy, received)
-    received = verified(found.agreed, received)
+    received = opened(found.agreed, received)
     _check_signal(copy, found, received)
     for _, why in judged(found, received):
         if why:
@@ -188,7 +188,7 @@ def _take_message(copy: FlightCopy, received: ReceivedMessage) -> tuple[Answer, 
     it says of messages of ours counts whatever becomes of it, what it says of this one by the round
     that records its attempt (EB-072, EB-088)."""
     found = _found(copy, received)
-    received = verified(found.agreed, received)
+    received = opened(found.agreed, received)
     answers = list(counting(found, received))
     is_ours = found.agreement_id == copy.agreement_id
     events = _events_of(copy, answers) if is_ours else ()

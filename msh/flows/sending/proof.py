@@ -1,16 +1,20 @@
-"""Signatures in the flows: ours on what is composed, those of partners on what comes."""
+"""Signatures and encryption in the flows: ours of what is composed, those of partners of what
+comes."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
 from django.utils import timezone
 
-from msh.pem import Trusted, certificates_of
+from msh.decryption_keys import our_decryption_keys
+from msh.pem import DecryptionKey, KeyUnusable, Trusted, certificates_of
 from msh.protocol.ebms.agreement import Agreed
+from msh.protocol.ebms.encryption import has_to_be_decrypted, terms_of, told_alike
 from msh.protocol.ebms.message import AnswerTo, ReceivedMessage, errors_to_report
 from msh.protocol.ebms.proof import (
-    UNVERIFIED,
+    UNPROVEN,
     has_to_be_verified,
     refused,
     unproven,
@@ -24,9 +28,11 @@ from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.refusals import note, refuse_answer
 from msh.store.sending.sent import find_envelope
 from msh.wire import part_content
-from msh.wire.ebms2 import signature
+from msh.wire.ebms2 import encryption, signature
 from msh.wire.ebms2.signature import SignatureRefused
 from msh.wire.values import cid
+
+logger = logging.getLogger(__name__)
 
 REFUSED = "AcknowledgmentRefused"
 """The event of an Acknowledgment that does not count."""
@@ -57,7 +63,26 @@ def signer_of(row: Signable) -> Callable[[bytes], bytes] | None:
     return partial(signature.sign, parts=parts, key=our_key())
 
 
-def verified(agreed: Agreed, received: ReceivedMessage) -> ReceivedMessage:
+def opened(agreed: Agreed, received: ReceivedMessage) -> ReceivedMessage:
+    """The message with its payloads decrypted, if the agreement has them encrypted, and then its
+    signature verified, whether they could be decrypted or not: nobody is to find out by the answer,
+    nor by the time that it takes (EB-176, EB-187)."""
+    if not has_to_be_decrypted(received, agreed):
+        return _verified(agreed, received)
+    plain = encryption.decrypted(received, _our_decryption_keys(), terms_of(agreed))
+    return told_alike(_verified(agreed, plain))
+
+
+def _our_decryption_keys() -> tuple[DecryptionKey, ...]:
+    """None if they cannot be read: a check and the log say so, a partner is not told."""
+    try:
+        return our_decryption_keys()
+    except KeyUnusable as problem:
+        logger.error("no payload can be decrypted: %s", problem)
+        return ()
+
+
+def _verified(agreed: Agreed, received: ReceivedMessage) -> ReceivedMessage:
     """The message with its signature verified, or with the defect that it does not fit (EB-176).
     One without a signature, or without a certificate to verify it by, as it is."""
     if not has_to_be_verified(received, agreed):
@@ -106,7 +131,7 @@ def counting(found: Attribution, received: ReceivedMessage) -> Iterator[AnswerTo
 def _is_unproven(agreed: Agreed, received: ReceivedMessage) -> bool:
     if received.message.header.kind.is_signal:
         return False
-    failed = [one for one in received.defects if one.rule == UNVERIFIED]
+    failed = [one for one in received.defects if one.rule in UNPROVEN]
     return bool(errors_to_report((*failed, *unproven(received, agreed)), agreed.lenient))
 
 

@@ -33,7 +33,8 @@ class Agreed:
     `signed`: messages of a business are signed (EB-175). `ack_signed`: so are Acknowledgments, and
     `can_sign` says whether we have a key (EB-099). `certificates` are those of the partner, in PEM.
     `allow_sha1`, `keep_expired`: signatures with SHA-1 are taken, and those of a certificate that
-    has run out (EB-169, EB-172).
+    has run out (EB-169, EB-172). `encrypted`: payloads are encrypted for us, `allow_rsa_1_5`: their
+    keys may be by RSA 1.5 (EB-185).
 
     `channels` are those of what the partner sends (EB-201).
     """
@@ -59,6 +60,8 @@ class Agreed:
     certificates: tuple[str, ...] = ()
     allow_sha1: bool = False
     keep_expired: bool = False
+    encrypted: bool = False
+    allow_rsa_1_5: bool = False
     channels: tuple[Channel, ...] = ()
 
     @property

@@ -22,6 +22,7 @@ from msh.protocol.receiver import Known
 from msh.protocol.vocabulary import ErrorCode as InnerCode
 
 from .agreement import Agreed, breaches, tolerated, wrong_parties
+from .encryption import MANIFEST, unencrypted
 from .message import Defect, Error, MessageHeader, ReceivedMessage, damage, errors_to_report
 from .proof import SIGNATURE, unproven, unsignable
 from .vocabulary import ErrorCode, OrderStatus, Stage
@@ -135,13 +136,17 @@ def _checked(
 ) -> Ruling | tuple[str, ...]:
     """The ruling, if one can be made without order and limits; else the notes."""
     header = received.message.header
-    defects = (*tolerated(received.defects, agreed), *unproven(received, agreed))
+    defects = (
+        *tolerated(received.defects, agreed),
+        *unproven(received, agreed),
+        *unencrypted(received, agreed),
+    )
     early = tuple(one for one in defects if one.stage in _BEFORE_ID[event.known])
     errors = errors_to_report(early, agreed.lenient) or wrong_parties(
         agreed, header.from_party, header.to_party
     )
     if errors:
-        return _refused(header, errors)
+        return _refused(header, errors, early)
     if event.known is not Known.NO:
         return _ruling(arrival.of_known(event), _of_damaged_copy(defects, agreed))
     secured = tuple(one for one in defects if one.stage is Stage.SECURITY)
@@ -191,15 +196,19 @@ def _errors_of_new(
     return (Error(ErrorCode.NOT_SUPPORTED, location=_ORDER, description=text),)
 
 
-def _refused(header: MessageHeader, errors: tuple[Error, ...]) -> Ruling:
+def _refused(
+    header: MessageHeader, errors: tuple[Error, ...], defects: tuple[Defect, ...] = ()
+) -> Ruling:
     """The refusal of a damaged package is not kept: its content is unknown, the next copy may be
-    intact, and is decided by itself. Nor is that of a signature: else anybody could have a message
-    of the partner refused (EB-177)."""
+    intact, and is decided by itself. Nor is that of a signature, or of what cannot be decrypted:
+    else anybody could have a message of the partner refused (EB-177, EB-187)."""
     first = errors[0]
     if first.code == ErrorCode.MIME_PROBLEM:
         return Ruling((), errors)
-    if first.location == SIGNATURE:
-        about = (IncidentKind.SIGNATURE_REFUSED, header.message_id, first.description)
+    if first.location in (SIGNATURE, MANIFEST) and first.code == ErrorCode.SECURITY_FAILURE:
+        reasons = (one.reason for one in defects if one.error == first and one.reason)
+        reason = next(reasons, first.description)
+        about = (IncidentKind.SIGNATURE_REFUSED, header.message_id, reason)
         return Ruling((do.OpenIncident(*about),), errors)
     return Ruling((do.KeepRefusal(),), errors)
 

@@ -194,12 +194,14 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Defect:
     """Something wrong in a message that was read: an error to report, and the row of the
-    requirements it breaks. An agreement may let it pass if it is `waivable`."""
+    requirements it breaks. An agreement may let it pass if it is `waivable`. `reason`: what
+    operators are told, if it is more than the error says."""
 
     rule: str
     stage: Stage
     error: Error
     waivable: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ class ReceivedMessage:
     in its envelope, then as many of its payloads. `envelope` has the bytes as they came (EB-026).
     `notes` are sentences for operators about what was taken leniently. `signed_by_partner` has the
     References of its signature, if that was verified: then `message` is what they cover, but for
-    what is for the next node alone (EB-166).
+    what is for the next node alone (EB-166). `encrypted`: the Content-IDs of payloads that came as
+    EncryptedData (EB-185).
     """
 
     message: Message
@@ -221,6 +224,7 @@ class ReceivedMessage:
     defects: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()
     signed_by_partner: tuple[SignedReference, ...] = ()
+    encrypted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

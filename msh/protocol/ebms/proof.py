@@ -14,6 +14,9 @@ SIGNATURE = f"{_HEADER}/ds:Signature"
 """The place that an error about a signature names."""
 UNVERIFIED = "EB-177"
 """The row of a signature that does not fit its message."""
+UNDECRYPTED = "EB-187"
+"""The row of a message whose payloads cannot be decrypted, or do not fit its signature."""
+UNPROVEN = (UNVERIFIED, UNDECRYPTED)
 
 
 def has_to_be_verified(received: ReceivedMessage, agreed: Agreed) -> bool:
@@ -35,9 +38,7 @@ def unproven(received: ReceivedMessage, agreed: Agreed) -> Iterator[Defect]:
     if not received.message.signed:
         if agreed.signed:
             yield _failure("EB-175", SIGNATURE, "is missing: the agreement wants messages signed")
-    elif not (
-        received.signed_by_partner or any(one.rule == UNVERIFIED for one in received.defects)
-    ):
+    elif not (received.signed_by_partner or any(one.rule in UNPROVEN for one in received.defects)):
         sentence = "is not verified here: the agreement has no certificate of the partner"
         defect = _failure("EB-175", SIGNATURE, sentence)
         waivable = not (agreed.signed or agreed.certificates)

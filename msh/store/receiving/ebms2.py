@@ -112,6 +112,8 @@ def agreed_of(row: AgreementRow) -> Agreed:
         certificates=(row.certificate,) if row.certificate else (),
         allow_sha1=row.allow_sha1,
         keep_expired=row.keep_expired,
+        encrypted=row.encrypted,
+        allow_rsa_1_5=row.allow_rsa_1_5,
         channels=channels,
     )
 

@@ -39,6 +39,8 @@ class AgreementRow:
     certificate: str
     allow_sha1: bool
     keep_expired: bool
+    encrypted: bool
+    allow_rsa_1_5: bool
     horizon: int
     unreached: bool
     channels: list[dict[str, Any]] | None
@@ -94,7 +96,7 @@ AGREEMENT_COLUMNS = """
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
     agreement.check_ref_to, agreement.service_type, agreement.clock_tolerance,
     agreement.signed, agreement.ack_signed, agreement.certificate, agreement.allow_sha1,
-    agreement.keep_expired,
+    agreement.keep_expired, agreement.encrypted, agreement.allow_rsa_1_5,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
             AND suspended_for = 'partner_unreachable') AS unreached,

@@ -187,6 +187,7 @@ def parse(content_type: str, body: bytes, *, header_limit: int = HEADER_LIMIT) -
         envelope,
         tuple(findings.defects),
         tuple(findings.notes),
+        encrypted=taken.encrypted,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from msh.protocol.ebms.encryption import XENC
 from msh.protocol.ebms.message import Reference
 from msh.protocol.ebms.vocabulary import ErrorCode, Stage
 from msh.protocol.message import Payload
@@ -16,7 +17,7 @@ from .elements import Findings
 _LOCATION_LIMIT = 300  # characters of a Content-ID, before it is quoted
 
 
-_XENC = b"http://www.w3.org/2001/04/xmlenc#"
+_XENC = XENC.encode()
 _ENCRYPTED_TYPE = "application/xenc+xml"
 _LOOKED_AT = 8 * 1024  # bytes
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -32,10 +33,12 @@ _ENCRYPTED = re.compile(rb"<(?:[\w.-]+:)?EncryptedData[\s/>]")
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Payloads, and what a digest of them is made of: of a part that cannot be decoded the bytes
-    as they came. Types do not count: a gateway may add a parameter."""
+    as they came. Types do not count: a gateway may add a parameter. `encrypted`: the Content-IDs
+    of those that are an EncryptedData."""
 
     payloads: tuple[Payload, ...]
     contents: tuple[bytes, ...]
+    encrypted: frozenset[str]
 
 
 class Parts:
@@ -47,6 +50,7 @@ class Parts:
         self._nameless: set[str] = set()  # what we call parts that have no name of their own
         self._payloads: list[Payload] = []
         self._contents: list[bytes] = []
+        self._encrypted: set[str] = set()
         names = {unquote(parts[0].content_id)}
         for position, part in enumerate(parts[1:], 1):
             name = _name(part)
@@ -88,7 +92,8 @@ class Parts:
             location = _location(content_id)
             self._problem("EB-048", location, sentence, stage=Stage.MANIFEST, waivable=True)
             self._add(content_id, part, "")
-        return Taken(tuple(self._payloads), tuple(self._contents))
+        encrypted = frozenset(self._encrypted)
+        return Taken(tuple(self._payloads), tuple(self._contents), encrypted)
 
     def _add(self, content_id: str, part: mime.Part, description: str) -> None:
         content_type = mime.fitting_type(part.content_type)
@@ -105,6 +110,7 @@ class Parts:
         else:
             self._contents.append(content)
             if is_encrypted(part.content_type, content):
+                self._encrypted.add(content_id)
                 self._report_encrypted(content_id)
             self._payloads.append(
                 Payload(content, content_type, content_id, label.text, description)

@@ -2,12 +2,20 @@
 
 import logging
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 Stamp = tuple[tuple[int, int, int], ...]
+
+
+def stamp_of(files: Iterable[Path | str]) -> Stamp:
+    """What files are like: it changes when one is replaced. Take it before they are read: what
+    changes meanwhile is read again. Raises OSError."""
+    stats = [Path(file).stat() for file in files]
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats)
 
 
 @dataclass(slots=True)
@@ -38,9 +46,7 @@ class ServerCertificate:
         return self._context
 
     def _stamp(self) -> Stamp:
-        """Taken before the files are read: what changes meanwhile is read again."""
-        stats = [file.stat() for file in (self.cert, self.key) if file]
-        return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in stats)
+        return stamp_of(file for file in (self.cert, self.key) if file)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

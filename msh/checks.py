@@ -28,6 +28,7 @@ from msh.protocol.four_eyes import parse_rules
 from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
 from msh.transport import signature
+from msh.transport.tls import TlsUnusable, client_context
 from partners.models import Agreement
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
@@ -52,6 +53,7 @@ def check_settings(
         *_fernet_keys(),
         *_signing_keys(),
         *_decryption_keys(),
+        *_tls(),
         *_disk_path(),
         *_webhook(),
         *_handler(),
@@ -406,6 +408,19 @@ def _decryption_keys() -> Iterator[CheckMessage]:
             hint="MSH_DECRYPTION_KEY names files in PEM, separated by commas: RSA keys of 2048 bits"
             " or more without a password. Or leave it empty.",
             id="msh.E025",
+        )
+
+
+def _tls() -> Iterator[CheckMessage]:
+    try:
+        client_context()
+    except TlsUnusable as problem:
+        yield Error(
+            f"There is no TLS to partners: {problem}.",
+            hint="MSH_CLIENT_CERTIFICATE, MSH_CLIENT_KEY and MSH_CA_BUNDLE name files in PEM, the"
+            " key without a password; MSH_TLS_CIPHERS has ciphers as `openssl ciphers` takes them."
+            " Or leave them empty.",
+            id="msh.E026",
         )
 
 

@@ -28,6 +28,15 @@ MSH_SIGNING_CERTIFICATE = env.list("MSH_SIGNING_CERTIFICATE", default=[])
 """Files of the keys that sign messages of ebMS 2.0, and of their certificates (PEM)."""
 MSH_DECRYPTION_KEY = env.list("MSH_DECRYPTION_KEY", default=[])
 """Files of the keys that decrypt payloads of ebMS 2.0 (PEM): every one is tried."""
+MSH_CLIENT_CERTIFICATE = env.str("MSH_CLIENT_CERTIFICATE", default="")
+MSH_CLIENT_KEY = env.str("MSH_CLIENT_KEY", default="")
+"""Files (PEM) of the certificate that we show servers of partners which ask for one, and of its
+key. Without the second the first has both."""
+MSH_CA_BUNDLE = env.str("MSH_CA_BUNDLE", default="")
+"""A file (PEM) of the authorities whose certificates servers of partners, and our mail host, may
+have. If empty, those of the system."""
+MSH_TLS_CIPHERS = env.str("MSH_TLS_CIPHERS", default="")
+"""The ciphers of TLS 1.2 to partners, as OpenSSL writes them. If empty, OpenSSL's own."""
 MSH_MESSAGE_LIMIT = env.int("MSH_MESSAGE_LIMIT", default=25 * 1024 * 1024)  # bytes
 MSH_HTTP_DEADLINE = env.float("MSH_HTTP_DEADLINE", default=60.0)  # seconds, of one attempt
 MSH_DISK_PATH = env.str("MSH_DISK_PATH", default="")

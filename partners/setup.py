@@ -28,6 +28,7 @@ from partners.models import (
 )
 from partners.models.channel import TERMS
 from partners.models.dialects import Dialect, dialect_with, settings_of
+from partners.models.fields import proxy_parts
 from partners.models.partner import OutgoingKind
 from partners.presets import PRESETS
 from partners.secrecy import SecretUnreadableError
@@ -37,12 +38,13 @@ OWN = {"msh_uri": str, "error_uri": str}
 _LIMITED = ("probe_interval", "rate_limit", "undelivered_limit", "undelivered_bytes_limit")
 PARTNER = {
     **dict.fromkeys(("name", "our_uri", "uri", "address", "error_uri", "allowed_networks"), str),
+    **dict.fromkeys(("ca_certificates", "http_proxy"), str),
     **dict.fromkeys(("resume_on_late_ack", "never_probe"), bool),
     **dict.fromkeys(_LIMITED, int),
 }
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
-_ADDRESSES = ("uri", "address")
+_ADDRESSES = ("uri", "address", "http_proxy")
 _OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
 SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
 _PARTY = ("our_party", "our_party_context", "our_party_type", "our_role")
@@ -222,11 +224,12 @@ class Setup:
             self.keep("", "this MSH", identity, own)
 
     def _take_partner(self, path: str, document: object) -> None:
+        document = _with_one_text(document)
         read = self.read(path, document, {**PARTNER, **SECRETS, "agreements": list})
         name = self.required(path, read, "name")
         partner = self.stored.partners.get(name) or Partner()
         values = {FIELDS.get(key, key): read[key] for key in read if key in PARTNER}
-        values |= self._outgoing(path, partner, read)
+        values |= self._proxy(path, partner, read) | self._outgoing(path, partner, read)
         if self.at_once:
             partner.default_uri = self.stored.our_uri
             others = self.stored.by_uri.get(normalised(read.get("uri", partner.uri)), [])
@@ -318,6 +321,15 @@ class Setup:
         elif found.partner.name != partner.name:
             whose = f"partner {found.partner.name} has the same one"
             self.problem(path, f"{whose}: each partner needs its own.")
+
+    def _proxy(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, str]:
+        if "http_proxy" not in read:
+            return {}
+        try:
+            return partner.proxied_by(read["http_proxy"])
+        except ValidationError as problem:
+            self.problem(f"{path}.http_proxy", problem.messages[0])
+            return {"http_proxy": partner.http_proxy}
 
     def _outgoing(self, path: str, partner: Partner, read: Mapping[str, Any]) -> dict[str, object]:
         """The fields of our credential, if it changes."""
@@ -494,7 +506,11 @@ def _with_one_text(document: object) -> object:
     """A list of certificates is their texts one after another."""
     if not isinstance(document, dict):
         return document
-    given = {key: _text_of(document[key]) for key in _CERTIFICATES if key in document}
+    given = {
+        key: _text_of(document[key])
+        for key in (*_CERTIFICATES, "ca_certificates")
+        if key in document
+    }
     return {**document, **given}
 
 
@@ -510,6 +526,8 @@ Section = Callable[[Setup, str, object], None]
 
 def _moves(partner: Partner, read: Mapping[str, object]) -> bool:
     """Whether an address changes. Then the secret has to be given again, even the same one."""
+    if "http_proxy" in read:
+        read = {**read, "http_proxy": proxy_parts(str(read["http_proxy"])).address}
     return any(read.get(key, getattr(partner, key)) != getattr(partner, key) for key in _ADDRESSES)
 
 

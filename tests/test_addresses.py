@@ -16,7 +16,7 @@ from msh.models.consumer import check_callable, check_url
 from msh.protocol.attempt import AttemptOutcome
 from msh.transport import once, way, webhook
 from msh.transport.enquiry import EnquiryFailed, ask
-from msh.transport.job import Job
+from msh.transport.job import Access, Job
 from partners.models import Partner
 
 METADATA = "169.254.169.254"
@@ -106,7 +106,7 @@ def test_a_name_that_leads_there_is_not_connected_to(resolves_to: list[str], add
     with pytest.raises(webhook.WebhookFailed, match="link-local"):
         webhook.post(url, b"{}", "", 5.0)
     with pytest.raises(EnquiryFailed, match="link-local"):
-        ask([url], "", 5.0)
+        ask([url], "", 5.0, Access())
 
 
 def test_other_addresses_of_the_same_name_are_used(resolves_to: list[str]) -> None:
@@ -128,7 +128,7 @@ def test_other_addresses_of_the_same_name_are_used(resolves_to: list[str]) -> No
 
 
 def test_the_test_of_a_connection_goes_there_neither() -> None:
-    (step,) = way.walk_to(f"http://{METADATA}:9/", 0.5)
+    (step,) = way.walk_to(f"http://{METADATA}:9/", 0.5, Access())
     assert step.went is False
 
 

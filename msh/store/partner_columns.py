@@ -9,6 +9,7 @@ from partners.models import Identity, Partner
 ROUTE_COLUMNS = """
     partner.id AS partner_id, partner.our_uri, partner.uri, partner.address,
     partner.error_address, partner.outgoing_kind, partner.outgoing_secret,
+    partner.ca_certificates, partner.http_proxy, partner.http_proxy_secret,
     own.msh_uri AS own_uri, own.error_uri AS own_error_uri
 """
 """Columns of tables called `partner` and `own` (the one row of our identity, if there is one)."""
@@ -43,6 +44,12 @@ PARTNER_IN_VERSION = f"""
 """The condition that the partner has this version, for a statement that writes only then."""
 
 
+_FIELDS = (
+    *("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret"),
+    *("ca_certificates", "http_proxy", "http_proxy_secret"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteColumns:
     """A row with ROUTE_COLUMNS."""
@@ -54,14 +61,16 @@ class RouteColumns:
     error_address: str
     outgoing_kind: str
     outgoing_secret: str
+    ca_certificates: str
+    http_proxy: str
+    http_proxy_secret: str
     own_uri: str | None
     own_error_uri: str | None
 
     @property
     def partner(self) -> Partner:
-        names = ("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret")
-        values = [self.partner_id, *(getattr(self, name) for name in names)]
-        return Partner.from_db(DEFAULT_DB_ALIAS, ("id", *names), values)
+        values = [self.partner_id, *(getattr(self, name) for name in _FIELDS)]
+        return Partner.from_db(DEFAULT_DB_ALIAS, ("id", *_FIELDS), values)
 
     @property
     def identity(self) -> Identity:

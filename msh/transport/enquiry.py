@@ -8,7 +8,9 @@ import aiohttp
 
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
-from msh.transport.http import Connector, encoding_of, one_line
+from msh.transport.http import Connector, encoding_of, one_line, proxied
+from msh.transport.job import Access
+from msh.transport.tls import client_context
 
 AT_ONCE = 4  # questions
 ANSWER_LIMIT = 64 * 1024  # bytes
@@ -39,41 +41,46 @@ def link_status_url(address: str, message_ids: Sequence[str] = ()) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
 
 
-def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
+def ask(urls: Sequence[str], authorization: str, deadline: float, access: Access) -> list[bytes]:
     """The bodies of the answers, in order. The last of `urls` is asked when all others have
     answered, those several at once. Waits at most `deadline` seconds for all of them together.
 
     Raises EnquiryFailed.
     """
-    return asyncio.run(_ask_all(urls, authorization, deadline))
+    return asyncio.run(_ask_all(urls, authorization, deadline, access))
 
 
-async def _ask_all(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
+async def _ask_all(
+    urls: Sequence[str], authorization: str, deadline: float, access: Access
+) -> list[bytes]:
     headers = {"Accept-Encoding": "identity"}
     if authorization:
         headers["Authorization"] = authorization
     try:
+        tls = client_context(access.authorities)
         async with (
             asyncio.timeout(deadline),
             aiohttp.ClientSession(
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=None),  # one for all of them is above
-                connector=Connector(limit=AT_ONCE),
+                connector=Connector(limit=AT_ONCE, ssl=tls),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # `decoded` bounds what it becomes
             ) as session,
         ):
             *first, last = urls
-            answers = await asyncio.gather(*(_ask(session, url) for url in first))
-            return [*answers, await _ask(session, last)]
+            proxy = access.proxy
+            answers = await asyncio.gather(*(_ask(session, url, proxy) for url in first))
+            return [*answers, await _ask(session, last, proxy)]
     except TimeoutError:
         raise NoAnswerInTime(f"no answer within {deadline:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise EnquiryFailed(one_line(why(error)[1], DETAIL_LIMIT)) from None
 
 
-async def _ask(session: aiohttp.ClientSession, url: str) -> bytes:
-    async with session.get(url, allow_redirects=False) as response:
+async def _ask(session: aiohttp.ClientSession, url: str, proxy: str) -> bytes:
+    headers, options = proxied(url, proxy)
+    async with session.get(url, headers=headers, allow_redirects=False, **options) as response:
         if response.status != 200:
             reason = response.headers.get("X-MSH-Error") or response.reason or ""
             said = one_line(f"{response.status} {reason}", DETAIL_LIMIT)

@@ -7,6 +7,7 @@ import ssl
 import aiohttp
 
 from msh.protocol.reason import Reason
+from msh.transport.tls import TlsUnusable
 
 
 def why(error: Exception) -> tuple[Reason, str]:
@@ -24,8 +25,13 @@ def why(error: Exception) -> tuple[Reason, str]:
             text = f"Host name not found: {error.host} ({_words(error.os_error)})"
         case aiohttp.ClientConnectorSSLError():
             text = f"TLS failed: {_words(error.os_error)} ({error.host}:{error.port})"
+        case aiohttp.ClientHttpProxyError():
+            text = f"The HTTP proxy answered {error.status} {error.message}"
         case aiohttp.ClientConnectorError():
-            text = f"Cannot connect to {error.host}:{error.port}: {_words(error.os_error)}"
+            proxy = (
+                "the HTTP proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+            )
+            text = f"Cannot connect to {proxy}{error.host}:{error.port}: {_words(error.os_error)}"
         case aiohttp.ServerDisconnectedError():
             text = "Connection closed before the answer"
         case aiohttp.InvalidURL():
@@ -43,6 +49,8 @@ _BY_CLASS: tuple[tuple[type[Exception], Reason], ...] = (
     (aiohttp.ClientConnectorDNSError, Reason.NAME),
     (aiohttp.ClientConnectorSSLError, Reason.TLS),
     (ssl.SSLError, Reason.TLS),
+    (TlsUnusable, Reason.TLS),
+    (aiohttp.ClientHttpProxyError, Reason.CONNECTION),
     (aiohttp.ClientConnectorError, Reason.CONNECTION),
     (aiohttp.ServerDisconnectedError, Reason.CUT),
     (OSError, Reason.CUT),

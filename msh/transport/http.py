@@ -1,9 +1,10 @@
 """HTTP and HTTPS: one POST, one answer.
 
-No redirect is followed, no proxy, cookie or environment is looked at. Of the answer's body nothing
-is kept but the first words of a refusal, unless the job asks for it. A request that may have been
-written is never written a second time: a copy earlier than the wait would break 000-021 and
-000-024. TLS certificates are verified.
+No redirect is followed, no cookie or environment is looked at, and no proxy used but that of the
+partner. Of the answer's body nothing is kept but the first words of a refusal, unless the job asks
+for it. A request that may have been written is never written a second time: a copy earlier than the
+wait would break 000-021 and 000-024. TLS certificates are verified, those of partners as
+`msh.transport.tls` says.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import html
 import re
 import select
 import socket
+import ssl
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +20,8 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter, ResolveResult
@@ -36,12 +39,15 @@ from msh.protocol.reason import Reason, of_refusal, of_words
 from msh.protocol.uri import is_link_local
 from msh.transport.coding import UnreadableCoding, decoded
 from msh.transport.failures import why
+from msh.transport.handshake import why_no_tls
 from msh.transport.job import Job
+from msh.transport.tls import client_context
 
 IDLE_LIMIT = 1.5
 """Seconds an idle connection is kept. Servers close theirs after 2 s and more; a POST that meets
 the close costs the message a whole RetryInterval."""
 
+LOOK_LIMIT = 5.0  # seconds for a second look at a handshake that failed
 ANSWER_LIMIT = 64 * 1024  # bytes of an answer's body we read to keep its connection
 ANSWER_TYPE_LIMIT = 1000  # characters of an answer's Content-Type
 WORDS_READ = 8 * 1024  # bytes at the start of a refusal that its words are taken from
@@ -96,11 +102,19 @@ class _Resolver(aiohttp.ThreadedResolver):
         return await asyncio.shield(self._asked[key])
 
 
+class _Place(NamedTuple):
+    """What a connection leads to. `tls`: whom it trusts, and what was shown."""
+
+    url: str  # scheme, host and port
+    tls: ssl.SSLContext | bool = True
+    proxy: str = ""
+
+
 class _Connection(Connector):
     """One connection, and what is known of it. aiohttp takes the connections of a connector in
     turn; here each has a connector and a session of its own, and `HttpTransport` chooses."""
 
-    def __init__(self, resolver: _Resolver) -> None:
+    def __init__(self, resolver: _Resolver, place: _Place) -> None:
         super().__init__(limit=0, keepalive_timeout=IDLE_LIMIT, resolver=resolver)
         self.session = aiohttp.ClientSession(
             connector=self,
@@ -112,7 +126,7 @@ class _Connection(Connector):
         )
         self.transport: asyncio.Transport | None = None
         self.has_carried = False  # a POST before this one
-        self.place: list[str] = []  # scheme, host and port
+        self.place = place
         self.partner_id = 0
         self.free_since = 0.0
 
@@ -135,7 +149,13 @@ class HttpTransport:
     async def post(self, job: Job) -> AttemptResult | None:
         if job.is_late(time.monotonic()):
             return None
-        connection = self._take(job)
+        try:
+            place = _place_of(job)
+            if place.proxy and is_link_local(host := urlsplit(job.url).hostname or ""):
+                return _failed(Reason.CONNECTION, f"{host} is a link-local address")
+        except ValueError as error:
+            return _failed(*why(error))
+        connection = self._take(job, place)
         try:
             return await self._post(connection, job)
         finally:
@@ -158,7 +178,10 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if body.unwritten is _Unwritten.LATE:
                 return None
-            return _failed(*why(error), body)
+            reason, words = why(error)
+            if found := await _why_no_tls(job, connection, reason, expires):
+                reason, words = Reason.TLS, found
+            return _failed(reason, words, body)
         start, size, is_whole = await _finish(response, expires, job.answer_limit)
         result = _result(response, _words(response, start))
         if job.answer_limit and start:
@@ -166,11 +189,10 @@ class HttpTransport:
             result = _with_answer(result, response, start, size, limit, is_whole=is_whole)
         return result
 
-    def _take(self, job: Job) -> _Connection:
+    def _take(self, job: Job, place: _Place) -> _Connection:
         """The one that carried the last POST to the same partner, so that one process of the other
         side serves a pair; else the one that was used last for the same address."""
         expired = time.monotonic() - IDLE_LIMIT
-        place = job.url.split("/", 3)[:3]
         alive = takewhile(lambda one: one.free_since > expired, reversed(self._free))
         known = [one for one in alive if one.place == place]
         if known:
@@ -180,7 +202,7 @@ class HttpTransport:
         elif self._free and self._free[0].free_since <= expired:
             connection = self._free.pop(0)  # closed by now, and opened anew
         else:
-            connection = _Connection(self._resolver)
+            connection = _Connection(self._resolver, place)
             self._connections.append(connection)
         connection.place, connection.partner_id = place, job.partner_id
         return connection
@@ -204,9 +226,54 @@ class HttpTransport:
         if job.authorization:
             headers["Authorization"] = job.authorization
         timeout = aiohttp.ClientTimeout(connect=_time_to_connect(job, time.monotonic()))
+        place = body.connection.place
+        more, options = proxied(place.url, place.proxy)
         return await body.connection.session.post(
-            job.url, data=body, headers=headers, allow_redirects=False, timeout=timeout
+            job.url,
+            data=body,
+            headers=headers | more,
+            allow_redirects=False,
+            timeout=timeout,
+            ssl=place.tls,
+            **options,
         )
+
+
+async def _why_no_tls(job: Job, connection: _Connection, reason: Reason, expires: float) -> str:
+    """Look once more, and send nothing: the words of a failed handshake name no certificate, and
+    a server that refuses ours may just cut a connection on which it has received more."""
+    may_be = reason is Reason.TLS or (reason is Reason.CUT and not connection.has_carried)
+    loop = asyncio.get_running_loop()
+    left = min(LOOK_LIMIT, expires - loop.time())
+    if job.access is None or connection.place.tls is True or not may_be or left <= 0:
+        return ""
+    return await loop.run_in_executor(None, why_no_tls, job.url, job.access, left)
+
+
+def _place_of(job: Job) -> _Place:
+    """Raises TlsUnusable."""
+    url = "/".join(job.url.split("/", 3)[:3])
+    access = job.access
+    if access is None:
+        return _Place(url)
+    is_tls = url.lower().startswith("https:")
+    return _Place(url, client_context(access.authorities) if is_tls else True, access.proxy)
+
+
+def proxied(url: str, proxy: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """Headers of a request, and what else aiohttp is told, for one that goes through this proxy.
+    User and password apart from its address, which errors show."""
+    if not proxy:
+        return {}, {}
+    parts = urlsplit(proxy)
+    options: dict[str, Any] = {"proxy": f"http://{parts.netloc.rpartition('@')[2]}"}
+    if parts.username is None:
+        return {}, options
+    login = (unquote(parts.username), unquote(parts.password or ""))
+    shown = {"Proxy-Authorization": aiohttp.encode_basic_auth(*login)}
+    if url.lower().startswith("https:"):  # the proxy sees nothing of the request itself
+        return {}, options | {"proxy_headers": shown}
+    return shown, options
 
 
 def _time_to_connect(job: Job, now: float) -> float:
@@ -277,11 +344,12 @@ def _hung_up(transport: asyncio.Transport | None) -> bool:
     return bool(poll.poll(0))
 
 
-def _failed(reason: Reason, detail: str, body: _Body) -> AttemptResult:
+def _failed(reason: Reason, detail: str, body: _Body | None = None) -> AttemptResult:
+    """`body`: None if no connection was tried."""
     return AttemptResult(
         AttemptOutcome.FAILED,
         detail=one_line(detail, DETAIL_LIMIT),
-        body_sent=body.begun,
+        body_sent=body is not None and body.begun,
         reason=reason,
     )
 

@@ -1,7 +1,7 @@
 """One POST to be made: what a flow hands to a transport, whatever the URL's scheme."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msh.faults import CrashPoint
 
@@ -22,6 +22,16 @@ class Lapse:
 
     at: float
     begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a partner is reached. `authorities`: certificates in PEM, one of which must have issued
+    that of its server; empty: MSH_CA_BUNDLE or the system's. `proxy`: http://user:password@host:port
+    or empty."""
+
+    authorities: str = ""
+    proxy: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,8 @@ class Job:
     answer_limit: int = 0
     message_id: str = ""
     """The MessageId that a mail is about. A mail host that returns the mail names it."""
+    access: Access | None = None
+    """None: it is not for a partner. Then our certificate is not shown."""
     lapse: Lapse | None = None
     """If set, as `not_after`, but it may still change."""
 

@@ -6,7 +6,6 @@ The host takes the mail for us and brings it on, or is the partner's MSH itself.
 
 import asyncio
 import ipaddress
-import ssl
 import time
 from base64 import b64decode
 from contextlib import suppress
@@ -25,6 +24,7 @@ from msh.protocol.reason import Reason
 from msh.protocol.uri import mail_address
 from msh.transport.http import one_line
 from msh.transport.job import Job
+from msh.transport.tls import client_context
 
 GOODBYE_LIMIT = 2.0  # seconds for QUIT: the mail was taken or not before it
 
@@ -118,7 +118,7 @@ class _Transaction:
             start_tls=False,
             timeout=job.deadline,
             local_hostname=self._sender.rpartition("@")[2] or "localhost",
-            tls_context=ssl.create_default_context() if host.tls or host.starttls else None,
+            tls_context=client_context() if host.tls or host.starttls else None,
         )
 
     async def run(self) -> AttemptResult | None:

@@ -1,13 +1,19 @@
 """The model field that several models here share."""
 
+import re
 import unicodedata
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from msh.protocol import uri
+
+_PROXY = re.compile(
+    r"http://(?:(?P<user>[^:/@\s]+)(?::(?P<password>[^/@\s]*))?@)?"
+    r"(?P<place>(?:\[[0-9A-Fa-f:.]+\]|[^/?#:@\[\]\s]+):[0-9]{1,5})/?"
+)
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"
@@ -27,6 +33,29 @@ def check_visible(text: str) -> None:
     hidden = [one for one in text if unicodedata.category(one) in _HIDDEN and one not in _JOINERS]
     if hidden or text != text.strip():
         raise ValidationError("Remove invisible characters.", code="invisible")
+
+
+class Proxy(NamedTuple):
+    """`address`: without the password."""
+
+    address: str
+    password: str
+
+
+def proxy_parts(proxy: str) -> Proxy:
+    """Of what `check_proxy` takes; another text is an address without password."""
+    if not (match := _PROXY.fullmatch(proxy)):
+        return Proxy(proxy, "")
+    user = f"{match['user']}@" if match["user"] else ""
+    return Proxy(f"http://{user}{match['place']}", match["password"] or "")
+
+
+def check_proxy(proxy: str) -> None:
+    """Field validator. Never repeats what was given: it may have a password."""
+    match = _PROXY.fullmatch(proxy)
+    if proxy and not (match and 0 < int(match["place"].rpartition(":")[2]) < 65_536):
+        text = "Enter http://host:port, or http://user:password@host:port, % for other characters."
+        raise ValidationError(text, code="proxy")
 
 
 def uri_field(verbose_name: str, help_text: str, **options: Any) -> "models.CharField[str, str]":

@@ -12,10 +12,12 @@ from django.db.models.functions import Upper
 
 from msh.protocol.admission import Limits
 from msh.protocol.uri import URI_LIMIT, mail_address, normalised, origin
+from msh.transport.job import Access
 from partners import secrecy
 
 from .dialects import Dialect
-from .fields import check_visible, uri_field
+from .ebms2 import check_certificates
+from .fields import check_proxy, check_visible, proxy_parts, uri_field
 from .identity import our_identity
 from .networks import check_networks, is_in, networks_of
 
@@ -87,6 +89,28 @@ class Partner(models.Model):
         help_text="How we authenticate to this partner.",
     )
     outgoing_secret = models.TextField(blank=True, default="", editable=False)
+    ca_certificates = models.TextField(
+        "CA certificates",
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_certificates],
+        help_text="Certificates in PEM, one after another: the authorities, one of which must have"
+        " issued the certificate of the partner's server, or that certificate itself. Empty: those"
+        " of MSH_CA_BUNDLE, or of the system.",
+    )
+    http_proxy = models.CharField(
+        "HTTP proxy",
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_proxy],
+        help_text="The proxy through which we reach the partner, http://host:port or"
+        " http://user:password@host:port. The password is stored encrypted and never shown again;"
+        " it stays while the rest does.",
+    )
+    http_proxy_secret = models.TextField(blank=True, default="", db_default="", editable=False)
     resume_on_late_ack = models.BooleanField(
         "resume on late Ack",
         default=False,
@@ -204,6 +228,8 @@ class Partner(models.Model):
         self._refuse_renamed_pair()
         self._refuse_pair_under_default()
         self._refuse_secret_elsewhere()
+        if proxy_parts(self.http_proxy).password:
+            raise ValidationError({"http_proxy": "Its password is not kept in clear."})
         by_mail = mail_address(self.destination) or mail_address(self.error_destination)
         if by_mail and self.outgoing_kind == OutgoingKind.BEARER:
             raise ValidationError("A token cannot be used by mail: enter user:password instead.")
@@ -275,6 +301,30 @@ class Partner(models.Model):
             return f"Basic {b64encode(secret.encode()).decode()}"
         return f"Bearer {secret}"
 
+    def proxied_by(self, proxy: str) -> dict[str, str]:
+        """The fields of our proxy, by name, if it is to be this one, a password in it included.
+        Without one the password stays if all else does. Raises ValidationError."""
+        check_proxy(proxy)
+        parts = proxy_parts(proxy)
+        kept = self.http_proxy_secret if parts.address == self.http_proxy else ""
+        if parts.password and parts.password != self._proxy_password(kept):
+            kept = secrecy.encrypt(parts.password)
+        return {"http_proxy": parts.address, "http_proxy_secret": kept}
+
+    def access(self) -> Access:
+        """How it is reached. Raises SecretUnreadableError as `authorization`."""
+        proxy = self.http_proxy
+        if self.http_proxy_secret:
+            proxy = proxy.replace("@", f":{secrecy.decrypt(self.http_proxy_secret)}@", 1)
+        return Access(self.ca_certificates, proxy)
+
+    @staticmethod
+    def _proxy_password(kept: str) -> str:
+        try:
+            return secrecy.decrypt(kept) if kept else ""
+        except secrecy.SecretUnreadableError:
+            return ""
+
     def _normalise(self) -> None:
         self.our_uri_normalised = normalised(self.our_uri) if self.our_uri else ""
         self.uri_normalised = normalised(self.uri)
@@ -301,7 +351,12 @@ class Partner(models.Model):
         before = Partner.objects.filter(pk=self.pk).first()
         if before is None or not self.outgoing_secret:
             return
-        if self.outgoing_secret == before.outgoing_secret and self.shown_to - before.shown_to:
+        if self.outgoing_secret != before.outgoing_secret:
+            return
+        if self.http_proxy and self.http_proxy != before.http_proxy:
+            proxied = "The HTTP proxy has changed: enter our credential again, or remove it."
+            raise ValidationError({"http_proxy": proxied})
+        if self.shown_to - before.shown_to:
             moved = "Host, port or scheme has changed: enter our credential again, or remove it."
             raise ValidationError({"uri" if self.address == before.address else "address": moved})
 

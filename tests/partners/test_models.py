@@ -1,6 +1,7 @@
 """Partners, credentials, agreements and our own identity."""
 
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
 from msh.store.receiving.senders import find_sender
+from msh.transport.job import Access
 from partners.models import (
     Agreement,
     Credential,
@@ -22,6 +24,7 @@ from partners.models import (
 from partners.models.agreement import BOUNDS
 from partners.models.partner import OutgoingKind
 from partners.secrecy import SecretUnreadableError
+from tests.certificates import Authority
 
 pytestmark = pytest.mark.django_db
 
@@ -236,6 +239,84 @@ def test_outgoing_credentials_are_encrypted(kind: OutgoingKind, secret: str, hea
 def test_unusable_credential_is_not_sent(kind: OutgoingKind, secret: str) -> None:
     with pytest.raises(ValidationError):
         Partner().show(kind, secret)
+
+
+# --- how it is reached --------------------------------------------------------------------------
+def test_password_of_the_http_proxy_is_encrypted_and_stays_with_its_address() -> None:
+    partner = make_partner()
+    assert partner.access() == Access()
+    go_through(partner, "http://us:p%40ss@proxy.example:3128/")
+    kept = Partner.objects.get()
+    assert kept.http_proxy == "http://us@proxy.example:3128"
+    assert "p%40ss" not in kept.http_proxy_secret
+    assert kept.access() == Access(proxy="http://us:p%40ss@proxy.example:3128")
+    secret = kept.http_proxy_secret
+    for same in ("http://us@proxy.example:3128", "http://us:p%40ss@proxy.example:3128"):
+        go_through(kept, same)
+        assert kept.http_proxy_secret == secret
+    go_through(kept, "http://us:other@proxy.example:3128")
+    assert kept.access() == Access(proxy="http://us:other@proxy.example:3128")
+    go_through(kept, "http://us@other.example:3128")
+    assert kept.access() == Access(proxy="http://us@other.example:3128")
+    go_through(kept, "http://[::1]:3128")
+    assert kept.access() == Access(proxy="http://[::1]:3128")
+    go_through(kept, "")
+    assert kept.access() == Access()
+
+
+def go_through(partner: Partner, proxy: str) -> None:
+    for name, value in partner.proxied_by(proxy).items():
+        setattr(partner, name, value)
+    partner.full_clean()
+    partner.save()
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "proxy.example:3128",
+        "https://s3cret@proxy.example:3128",
+        "http://proxy.example",
+        "http://:s3cret@proxy.example:3128",
+        "http://us:s3cret@proxy.example:0",
+        "http://us:s3cret@proxy.example:65536",
+        "http://us:s3cret@proxy.example:3128/path",
+        "http://us:s3 cret@proxy.example:3128",
+    ],
+)
+def test_proxy_that_makes_no_sense_is_refused_and_not_repeated(proxy: str) -> None:
+    with pytest.raises(ValidationError) as problem:
+        make_partner().proxied_by(proxy)
+    assert "cret" not in str(problem.value)
+
+
+def test_password_of_a_proxy_is_not_kept_in_clear() -> None:
+    with pytest.raises(ValidationError, match="not kept in clear"):
+        make_partner(http_proxy="http://us:s3cret@proxy.example:3128")
+
+
+def test_credential_is_not_led_through_another_proxy_without_being_entered() -> None:
+    partner = make_partner()
+    partner.show(OutgoingKind.BEARER, "token")
+    partner.save()
+    partner.http_proxy = "http://proxy.example:3128"
+    with pytest.raises(ValidationError, match="enter our credential again"):
+        partner.full_clean()
+    partner.show(OutgoingKind.BEARER, "token")
+    partner.full_clean()
+    partner.save()
+    partner.http_proxy = ""
+    partner.full_clean()
+
+
+@pytest.mark.requirement("EB-189")
+def test_authorities_of_a_partner_are_certificates_and_nothing_else(tmp_path: Path) -> None:
+    authority = Authority()
+    assert make_partner(ca_certificates=authority.pem).access() == Access(authority.pem)
+    key = authority.write(tmp_path / "x.pem", "x").read_text()
+    for text in (key, "nonsense"):
+        with pytest.raises(ValidationError):
+            make_partner(f"other-{len(text)}", ca_certificates=text)
 
 
 def test_keys_rotate(settings: Settings) -> None:

@@ -24,6 +24,8 @@ def _kept(settings: Any) -> None:
     settings.MSH_FERNET_KEYS = [OLD]
     partner = Partner(name="acme", uri="http://acme.example/")
     partner.show(OutgoingKind.BEARER, "what-we-send-to-acme")
+    for name, value in partner.proxied_by("http://us:of-the-proxy@proxy:3128").items():
+        setattr(partner, name, value)
     partner.save()
     Partner.objects.create(name="open", uri="http://open.example/")
     consumer = Consumer(name="orders", kind=ConsumerKind.HTTP, url="http://127.0.0.1/orders")
@@ -44,10 +46,11 @@ def rotated() -> dict[str, Any]:
 
 def test_old_key_can_be_removed_afterwards(settings: Any) -> None:
     settings.MSH_FERNET_KEYS = [NEW, OLD]
-    assert rotated() == {"rotated": 4, "current": 0, "unreadable": []}
-    assert rotated() == {"rotated": 0, "current": 4, "unreadable": []}
+    assert rotated() == {"rotated": 5, "current": 0, "unreadable": []}
+    assert rotated() == {"rotated": 0, "current": 5, "unreadable": []}
     settings.MSH_FERNET_KEYS = [NEW]
     assert Partner.objects.get(name="acme").authorization() == "Bearer what-we-send-to-acme"
+    assert Partner.objects.get(name="acme").access().proxy == "http://us:of-the-proxy@proxy:3128"
     assert Consumer.objects.get(name="orders").authorization() == "Bearer of-the-consumer"
     recipient = AlertRecipient.objects.get()
     assert (recipient.url(), recipient.key()) == (

@@ -16,8 +16,11 @@ from msh.flows.operations import configure
 from msh.models import SettingChange
 from msh.store.history import Actor
 from msh.store.receiving.senders import find_sender
+from msh.transport.job import Access
+from partners.export import as_text, exported
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route, our_identity
 from partners.setup import SetupRefused, apply
+from tests.certificates import Authority
 
 pytestmark = pytest.mark.django_db
 
@@ -202,6 +205,25 @@ def test_it_updates_and_never_removes() -> None:
     assert our_identity().uri == "http://us.example/ebxml/"
 
 
+def test_ways_to_a_partner_are_exported_without_the_password() -> None:
+    authority, other = Authority().pem.strip(), Authority().pem.strip()
+    given = {"ca_certificates": [authority, other], "http_proxy": "http://us:s3cret@proxy:3128"}
+    document = changed(**given)
+    apply(document)
+    access = Access(f"{authority}\n{other}", "http://us:s3cret@proxy:3128")
+    assert Partner.objects.get().access() == access
+    assert {change.what for change in apply(document).changes} == {"unchanged"}
+    document = exported()
+    (partner,) = document["partners"]
+    assert partner["ca_certificates"] == f"{authority}\n{other}"
+    assert partner["http_proxy"] == "http://us@proxy:3128"
+    assert "s3cret" not in as_text(document)
+    assert {change.what for change in apply(document).changes} == {"unchanged"}
+    assert Partner.objects.get().access() == access
+    apply(changed(http_proxy="http://us:0ther@proxy:3128"))
+    assert Partner.objects.get().access().proxy == "http://us:0ther@proxy:3128"
+
+
 def test_basic_credentials_both_ways() -> None:
     document = changed(basic_in="acme:what it shows us", basic_out="us:out")
     del document["partners"][0]["token_out"]
@@ -231,6 +253,8 @@ def test_basic_credentials_both_ways() -> None:
         ({"token_in": "s3cret"}, "partners[0].token_in: a token or password has at least 16"),
         ({"basic_in": "a-long-user-name:s3cret"}, "partners[0].basic_in: a token or password has"),
         ({"basic_in": "user"}, "partners[0].basic_in: enter a token, or user:password"),
+        ({"http_proxy": "http://us:s3cret@x"}, "partners[0].http_proxy: Enter http://host:port"),
+        ({"ca_certificates": "nonsense"}, "partners[0].ca_certificates: This is no certificate"),
         ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
     ],
 )

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from msh.transport.enquiry import ANSWER_LIMIT, EnquiryFailed, NoAnswerInTime, ask, link_status_url
+from msh.transport.job import Access
 
 ANSWERS = {
     "/good": (200, {}, b"{}"),
@@ -71,11 +72,11 @@ def test_mail_cannot_be_asked() -> None:
 
 @pytest.mark.parametrize("path", ["/good", "/full"])
 def test_the_body_is_the_answer(server: str, path: str) -> None:
-    assert ask([f"{server}{path}"], "", 10) == [ANSWERS[path][2]]
+    assert ask([f"{server}{path}"], "", 10, Access()) == [ANSWERS[path][2]]
 
 
 def test_an_answer_that_is_compressed_is_read(server: str) -> None:
-    assert ask([f"{server}/packed"], "", 10) == [b"x" * 50]
+    assert ask([f"{server}/packed"], "", 10, Access()) == [b"x" * 50]
 
 
 @pytest.mark.parametrize(
@@ -92,5 +93,5 @@ def test_an_answer_that_is_compressed_is_read(server: str) -> None:
 def test_anything_else_is_none(server: str, path: str, why: str) -> None:
     failed = NoAnswerInTime if path == "/silent" else EnquiryFailed
     with pytest.raises(failed, match=why) as raised:
-        ask([f"{server}{path}"], "", 0.2 if path == "/silent" else 10)
+        ask([f"{server}{path}"], "", 0.2 if path == "/silent" else 10, Access())
     assert raised.type is failed

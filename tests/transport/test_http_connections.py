@@ -185,7 +185,7 @@ def test_untrusted_certificate_is_refused(transmit: Transmit, tmp_path: Path) ->
 
 def test_a_server_without_tls_is_named_so(transmit: Transmit) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
-        greeted = thread.submit(_greet, server)
+        greeted = thread.submit(greet, server)
         place = f"127.0.0.1:{server.getsockname()[1]}"
         result = result_of(transmit(url=f"https://{place}/"))
         greeted.result()
@@ -195,11 +195,13 @@ def test_a_server_without_tls_is_named_so(transmit: Transmit) -> None:
     assert result.body_sent is False
 
 
-def _greet(server: socket.socket) -> None:
-    connection, _ = server.accept()
-    with connection:
-        connection.sendall(b"220 this is not TLS\r\n")
-        connection.recv(4096)
+def greet(server: socket.socket, count: int = 1) -> None:
+    """As many clients."""
+    for _ in range(count):
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"220 this is not TLS\r\n")
+            connection.recv(4096)
 
 
 @pytest.mark.parametrize("points", ["post-before-write", "post-after-write"])

@@ -3,6 +3,7 @@
 The credentials of a partner are generated and shown once. Ours are entered and never shown.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from unfold.admin import StackedInline, TabularInline
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin, AuditedForm
@@ -28,6 +33,15 @@ from msh.models import ApiToken, InboundLink, Incident, MaintenanceWindow, Outbo
 from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
 from partners.models.partner import OutgoingKind
+
+_PASSWORD = re.compile(r":(?!//).*(?=@)")
+
+
+class ProxyWidget(UnfoldAdminTextInputWidget):
+    """A password that was typed is not in the page that refuses something else."""
+
+    def format_value(self, value: Any) -> str:
+        return _PASSWORD.sub("", str(value or ""))
 
 
 class PartnerForm(AuditedForm):
@@ -46,6 +60,8 @@ class PartnerForm(AuditedForm):
         widgets = {
             "allowed_networks": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
             "notes": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "ca_certificates": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "http_proxy": ProxyWidget(),
         }
         # Django does not give the form those of the model.
         error_messages = {
@@ -59,6 +75,11 @@ class PartnerForm(AuditedForm):
         if not (stays and not cleaned.get("secret")):
             self._show(kind, cleaned.get("secret") or "")
         return cleaned
+
+    def clean_http_proxy(self) -> str:
+        fields = self.instance.proxied_by(self.cleaned_data["http_proxy"])
+        self.instance.http_proxy_secret = fields["http_proxy_secret"]
+        return str(fields["http_proxy"])
 
     def _show(self, kind: OutgoingKind, secret: str) -> None:
         try:
@@ -255,7 +276,7 @@ class PartnerAdmin(AuditedAdmin):
         (
             "Destination",
             {
-                "fields": ("address", "error_address"),
+                "fields": ("address", "error_address", "ca_certificates", "http_proxy"),
                 "description": _section(DESTINATION, "Where messages to the partner are sent."),
             },
         ),

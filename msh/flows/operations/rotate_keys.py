@@ -47,7 +47,8 @@ def rotate_keys() -> Rotated:
 
 
 def _kept() -> Iterator[Kept]:
-    yield from kept_in("partner", Partner.objects, "outgoing_secret")
+    for column in ("outgoing_secret", "http_proxy_secret"):
+        yield from kept_in("partner", Partner.objects, column)
     for column in ("secret", "signing_secrets"):
         yield from kept_in("consumer", Consumer.objects, column)
     yield from kept_in("webhook", Webhook.objects, "signing_secrets")

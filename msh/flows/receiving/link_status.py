@@ -100,7 +100,7 @@ def enquire(partner: Partner, message_ids: Sequence[str] = ()) -> LinkStatus:
 def _ask(partner: Partner, questions: Sequence[Sequence[str]]) -> list[LinkStatus]:
     try:
         urls = [enquiry.link_status_url(partner.destination, ids) for ids in questions]
-        answers = enquiry.ask(urls, partner.authorization(), DEADLINE)
+        answers = enquiry.ask(urls, partner.authorization(), DEADLINE, partner.access())
         return [link_status.read(answer) for answer in answers]
     except (enquiry.EnquiryFailed, Unreadable, SecretUnreadableError) as problem:
         raise NoStatus(

@@ -122,6 +122,7 @@ def job_of(
         headers=headers,
         answer_limit=answer_limit,
         message_id=message_id,
+        access=partner.access(),
     )
 
 

@@ -20,6 +20,7 @@ _SECRETS = {
     "password",
     "secret",
     "outgoing_secret",
+    "http_proxy_secret",
     "sha256",
     "url_secret",
     "key_secret",

@@ -246,9 +246,32 @@ def test_our_credential_is_stored_and_never_shown(admin_client: Client, partner:
     assert (partner.authorization(), partner.outgoing_secret) == ("", "")
 
 
+def test_password_of_the_proxy_is_stored_and_never_shown(
+    admin_client: Client, partner: Partner
+) -> None:
+    proxy = "http://us:t0p-secret@proxy.example:3128"
+    refused = admin_client.post(page_of(partner), form(http_proxy=proxy, uri="acme"))
+    assert "http://us@proxy.example:3128" in refused.content.decode()
+    unusable = admin_client.post(page_of(partner), form(http_proxy=proxy.replace("http", "htp")))
+    admin_client.post(page_of(partner), form(http_proxy=proxy), follow=True)
+    partner.refresh_from_db()
+    assert partner.access().proxy == proxy
+    page = admin_client.get(page_of(partner))
+    history = admin_client.get(f"{LIST}{partner.pk}/history/")
+    for shown in (refused, unusable, page, history):
+        assert "t0p-secret" not in shown.content.decode()
+        assert partner.http_proxy_secret not in shown.content.decode()
+    assert "http://us@proxy.example:3128" in history.content.decode()
+    admin_client.post(page_of(partner), form(http_proxy=partner.http_proxy))
+    partner.refresh_from_db()
+    assert partner.access().proxy == proxy
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
+        ({"http_proxy": "http://proxy.example"}, "Enter http://host:port"),
+        ({"ca_certificates": "nonsense"}, "This is no certificate in PEM"),
         ({"outgoing_kind": "bearer"}, "A token consists of printable"),
         ({"outgoing_kind": "basic", "secret": "password"}, "Enter user:password"),
         ({"uri": "acme"}, "is not a URI"),

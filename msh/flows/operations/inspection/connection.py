@@ -10,6 +10,8 @@ from msh.flows.receiving.link_status import NoStatus, enquire
 from msh.models import Attempt, OutboundLink
 from msh.protocol import sequence
 from msh.protocol.uri import mail_address
+from msh.transport.handshake import Server
+from msh.transport.job import Access
 from msh.transport.way import Step, walk, walk_to
 from partners.models import Partner
 from partners.models.dialects import Settings, settings_of
@@ -24,9 +26,10 @@ def check(partner: Partner) -> list[Step]:
     host's."""
     if mail_address(partner.destination):
         tls = settings.EMAIL_USE_SSL
+        host = Server(settings.EMAIL_HOST, settings.EMAIL_PORT, Access())
         ours = Step("way", None, f"mail is sent to our mail server {settings.EMAIL_HOST}")
-        return [ours, *walk(settings.EMAIL_HOST, settings.EMAIL_PORT, DEADLINE, tls=tls)]
-    steps = walk_to(partner.destination, DEADLINE)
+        return [ours, *walk(host, DEADLINE, tls=tls)]
+    steps = walk_to(partner.destination, DEADLINE, partner.access())
     if not all(step.went for step in steps):
         return steps
     return [*steps, _ping(partner) if _settings(partner).has_ping else _status(partner)]

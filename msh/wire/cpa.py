@@ -5,6 +5,8 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from lxml.etree import _Element
 
 from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty, Encryption, Signing
@@ -12,12 +14,12 @@ from msh.protocol.ebms.message import PartyId
 from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.errors import Unreadable
 from msh.wire import document
+from msh.wire.cpa_structure import CPPA, attribute_of, problem_of
 from msh.wire.ebms2.instants import read_instant
 from msh.wire.ebms2.names import ds
 from msh.wire.text import shown, trimmed
 from msh.wire.values import Problem
 
-CPPA = "http://www.oasis-open.org/committees/ebxml-cppa/schema/cpp-cpa-2_0.xsd"
 LIMIT = 4 * 1024 * 1024  # bytes
 _DURATION = re.compile(
     r"P(?:(?P<years>\d+)Y)?(?:(?P<months>\d+)M)?(?:(?P<d>\d+)D)?"
@@ -86,6 +88,10 @@ class _Side:
         self.transports = self._by("Transport", "transportId")
         self.exchanges = self._by("DocExchange", "docExchangeId")
         self.certificates = self._by("Certificate", "certId")
+        self.overrides = {
+            _attribute(one, "action"): _attribute(one, "channelId")
+            for one in info.findall(_name("OverrideMshActionBinding"))
+        }
         self.bindings = {
             _attribute(one, "id"): one for one in info.iter(_name("ThisPartyActionBinding"))
         }
@@ -104,17 +110,20 @@ class _Side:
     def transport_of(self, channel: _Element) -> _Element:
         return _referred(self.transports, _attribute(channel, "transportId"), "Transport")
 
-    def certificate(self, reference: _Element | None) -> bytes:
-        """In DER; empty if the CPA has none."""
+    def certificate(self, reference: _Element | None) -> str:
+        """In PEM, the first of its chain; empty if the CPA has none, but only its name."""
         if reference is None:
-            return b""
+            return ""
         wanted = _attribute(reference, "certId")
         held = _referred(self.certificates, wanted, "Certificate")
-        text = held.findtext(f".//{ds('X509Certificate')}", "")
+        text = trimmed(held.findtext(f".//{ds('X509Certificate')}", ""))
+        if not text:
+            return ""
         try:
-            return b64decode(text)
+            certificate = x509.load_der_x509_certificate(b64decode(text))
         except ValueError:
             raise CpaRefused(f"Certificate {shown(wanted)} cannot be read") from None
+        return certificate.public_bytes(Encoding.PEM).decode().strip()
 
 
 def _referred(known: Mapping[str, _Element], key: str, what: str) -> _Element:
@@ -136,6 +145,11 @@ class _Reader:
         back = list(self._actions(self._them, self._us, is_ours=False))
         if not (out or back):
             raise CpaRefused("no party can send what the other can receive")
+        signals = self._signals(self._us, self._them), self._signals(self._them, self._us)
+        overrides = self._overrides()
+        if problem := problem_of(root):
+            raise CpaRefused(problem)
+        self._note_what_is_not_done()
         return Cpa(
             _required(root, "cpaid"),
             _attribute(root, "version"),
@@ -145,8 +159,8 @@ class _Reader:
             _party(self._us.info),
             _party(self._them.info),
             (*out, *back),
-            self._signals(self._us, self._them),
-            self._signals(self._them, self._us),
+            *signals,
+            overrides,
             tuple(dict.fromkeys(self._notes)),
         )
 
@@ -156,7 +170,7 @@ class _Reader:
                 service = bound.find(_name("Service"))
                 if service is None or trimmed(service.text or "") == SERVICE:
                     continue
-                for can_send in bound.findall(_name("CanSend")):
+                for can_send in bound.iter(_name("CanSend")):
                     binding = can_send.find(_name("ThisPartyActionBinding"))
                     if binding is None:
                         raise CpaRefused("a CanSend has no ThisPartyActionBinding")
@@ -178,6 +192,40 @@ class _Reader:
         key = _text(can_send, "OtherPartyActionBinding")
         return _referred(receiver.bindings, key, "ThisPartyActionBinding")
 
+    def _overrides(self) -> Mapping[str, Channel]:
+        """Of signals that we send where the other one takes them elsewhere (EB-201)."""
+        of_us = _referred(self._us.channels, _default(self._us.info), "DeliveryChannel")
+        return {
+            action: self._channel(
+                (self._us, of_us),
+                (self._them, _referred(self._them.channels, channel, "DeliveryChannel")),
+            )
+            for action, channel in self._them.overrides.items()
+        }
+
+    def _note_what_is_not_done(self) -> None:
+        """EB-198."""
+        root = self._root
+        if root.find(f".//{ds('Signature')}") is not None:
+            self._notes.append("It has a Signature, which is not verified.")
+        if root.find(_name("ConversationConstraints")) is not None:
+            self._notes.append("ConversationConstraints: conversations are not counted.")
+        for name, text in _NOT_DONE:
+            self._notes += [text for _ in root.iter(_name(name))]
+        for side in (self._us, self._them):
+            ids = [trimmed(one.text or "") for one in side.info.findall(_name("PartyId"))]
+            if ids[1:]:
+                who = shown(_attribute(side.info, "partyName"))
+                self._notes.append(f"{who} has several PartyIds: {ids[0]} is used.")
+            several = (one for one in side.bindings.values() if len(_all(one, "ChannelId")) > 1)
+            for one in several:
+                action = shown(_attribute(one, "action"))
+                self._notes.append(f"Action {action} has several channels: the first is used.")
+        for packaging in root.findall(_name("Packaging")):
+            if len(list(packaging.iter(_name("Composite")))) > 1:
+                key = shown(_attribute(packaging, "id"))
+                self._notes.append(f"Packaging {key} is nested: parts stand beside each other.")
+
     def _signals(self, sender: _Side, receiver: _Side) -> Channel:
         of_sender, of_receiver = (
             _referred(side.channels, _default(side.info), "DeliveryChannel")
@@ -195,11 +243,14 @@ class _Reader:
         addresses = self._addresses(receiver.transport_of(other))
         if _attribute(said, "syncReplyMode", "none") == "responseOnly":
             self._notes.append("syncReplyMode responseOnly: no Acknowledgment on the connection.")
+        actor = _attribute(said, "actor").rpartition(":")[2]
+        if actor == "nextMSH":
+            self._notes.append("actor nextMSH: the MSH acknowledges, but passes nothing on.")
         return Channel(
             ack=_attribute(said, "ackRequested", "perMessage"),
             ack_signed=_attribute(said, "ackSignatureRequested", "perMessage"),
             eliminates=_attribute(said, "duplicateElimination", "perMessage"),
-            ack_actor=_attribute(said, "actor").rpartition(":")[2],
+            ack_actor=actor,
             sync_reply=_attribute(said, "syncReplyMode", "none"),
             address=_address(addresses, _ANY),
             error_address=_address(addresses, (_ERROR,)),
@@ -214,7 +265,7 @@ class _Reader:
     def _addresses(self, transport: _Element) -> Mapping[str, str]:
         """By the type of the endpoint. Raises CpaRefused without one that we can send to."""
         found = {
-            _attribute(one, "type", "allPurpose"): _required(one, "uri")
+            _attribute(one, "type", "allPurpose"): _uri(_required(one, "uri"))
             for one in transport.iter(_name("Endpoint"))
         }
         usable = {
@@ -245,6 +296,28 @@ def _signing(sender: _Side, binding: _Element | None) -> Signing | None:
     return Signing(method, digest, sender.certificate(said.find(_name("SigningCertificateRef"))))
 
 
+_NOT_DONE = (
+    ("AccessAuthentication", "AccessAuthentication: give our credential to the partner's page."),
+    ("ClientCertificateRef", "ClientCertificateRef: TLS is set up apart from the CPA."),
+    ("ApplicationCertificateRef", "ApplicationCertificateRef is for applications: not used."),
+    (
+        "Encapsulation",
+        "Packaging has an Encapsulation, such as S/MIME: payloads are sent as given.",
+    ),
+)
+"""Elements of a CPA, and what is not done here for them."""
+
+
+def _uri(uri: str) -> str:
+    """Some write a mail address with slashes."""
+    scheme, _, rest = uri.partition(":")
+    return f"{scheme}:{rest.removeprefix('//')}" if scheme.lower() == "mailto" else uri
+
+
+def _all(element: _Element, name: str) -> list[_Element]:
+    return element.findall(_name(name))
+
+
 def _binding(exchange: _Element, name: str) -> _Element | None:
     return exchange.find(_name(name))
 
@@ -273,7 +346,7 @@ def _attribute(element: _Element | None, name: str, default: str = "") -> str:
     """Attributes are in the namespace of the CPA; some products write them in none."""
     if element is None:
         return default
-    return trimmed(element.get(_name(name)) or element.get(name) or default)
+    return trimmed(attribute_of(element, name)) or default
 
 
 def _required(element: _Element, name: str) -> str:

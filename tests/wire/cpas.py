@@ -1,10 +1,14 @@
 """A CPA 2.0 of two parties by hand."""
 
-from base64 import b64encode
+from msh.wire.cpa_structure import CPPA
+from tests.keys import new_key, pem_of
 
-from msh.wire.cpa import CPPA
 
-CERTIFICATE = b"not a certificate, but its octets"
+def certificate_of(side: str) -> str:
+    """In PEM."""
+    return pem_of(new_key(side))
+
+
 SIGNED = """
 <tp:SenderNonRepudiation>
   <tp:NonRepudiationProtocol>http://www.w3.org/2000/09/xmldsig#</tp:NonRepudiationProtocol>
@@ -17,23 +21,28 @@ ENCRYPTED = """
   <tp:DigitalEnvelopeProtocol tp:version="1.0">XMLENC</tp:DigitalEnvelopeProtocol>
   <tp:EncryptionAlgorithm>http://www.w3.org/2009/xmlenc11#aes256-gcm</tp:EncryptionAlgorithm>
 </tp:SenderDigitalEnvelope>"""
+_LINK = 'xmlns:xlink="http://www.w3.org/1999/xlink" xlink:type="simple"'
+_ENVELOPE = "".join(ENCRYPTED.strip().splitlines()[1:3])
 
 
 def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -> str:
     """`side` sends Action `sends` and takes `receives`."""
     binding = (
         '<tp:{way}><tp:ThisPartyActionBinding tp:id="{side}-{action}" tp:action="{action}"'
-        ' tp:packageId="package"><tp:ChannelId>{side}-business</tp:ChannelId>'
-        "</tp:ThisPartyActionBinding>"
+        ' tp:packageId="package"><tp:BusinessTransactionCharacteristics/>'
+        "<tp:ChannelId>{side}-business</tp:ChannelId></tp:ThisPartyActionBinding>"
         "<tp:OtherPartyActionBinding>{other}-{action}</tp:OtherPartyActionBinding></tp:{way}>"
     )
     out = binding.format(way="CanSend", side=side, other=other, action=sends)
     back = binding.format(way="CanReceive", side=side, other=other, action=receives)
     return f"""
-<tp:PartyInfo tp:partyName="{side}" tp:defaultMshChannelId="{side}-signals">
+<tp:PartyInfo tp:partyName="{side}" tp:defaultMshChannelId="{side}-signals"
+    tp:defaultMshPackageId="package">
   <tp:PartyId tp:type="urn:duns">{side}-1</tp:PartyId>
+  <tp:PartyRef {_LINK} xlink:href="http://{side}.example/"/>
   <tp:CollaborationRole>
-    <tp:Role tp:name="role of {side}"/>
+    <tp:ProcessSpecification tp:name="orders" tp:version="1" {_LINK} xlink:href="urn:orders"/>
+    <tp:Role tp:name="role of {side}" {_LINK} xlink:href="urn:orders#{side}"/>
     <tp:ServiceBinding>
       <tp:Service tp:type="string">Orders</tp:Service>
       {out}{back}
@@ -41,7 +50,7 @@ def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -
   </tp:CollaborationRole>
   <tp:Certificate tp:certId="{side}-key">
     <ds:KeyInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><ds:X509Data><ds:X509Certificate>
-      {b64encode(CERTIFICATE + side.encode()).decode()}
+      {"".join(certificate_of(side).splitlines()[1:-1])}
     </ds:X509Certificate></ds:X509Data></ds:KeyInfo>
   </tp:Certificate>
   <tp:DeliveryChannel tp:channelId="{side}-business" tp:transportId="{side}-http"
@@ -72,6 +81,7 @@ def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -
     </tp:ebXMLSenderBinding>
     <tp:ebXMLReceiverBinding tp:version="2.0">
       <tp:ReceiverDigitalEnvelope>
+        {_ENVELOPE}
         <tp:EncryptionCertificateRef tp:certId="{side}-key"/>
       </tp:ReceiverDigitalEnvelope>
     </tp:ebXMLReceiverBinding>
@@ -91,4 +101,12 @@ def cpa(more: str = "", status: str = "agreed") -> bytes:
 <tp:Status tp:value="{status}"/>
 <tp:Start>2026-01-01T00:00:00Z</tp:Start><tp:End>2028-01-01T00:00:00Z</tp:End>
 {acme}{globex}
+<tp:SimplePart tp:id="envelope" tp:mimetype="text/xml"/>
+<tp:SimplePart tp:id="payload" tp:mimetype="application/xml"/>
+<tp:Packaging tp:id="package">
+  <tp:ProcessingCapabilities tp:parse="true" tp:generate="true"/>
+  <tp:CompositeList><tp:Composite tp:id="whole" tp:mimetype="multipart/related">
+    <tp:Constituent tp:idref="envelope"/><tp:Constituent tp:idref="payload"/>
+  </tp:Composite></tp:CompositeList>
+</tp:Packaging>
 </tp:CollaborationProtocolAgreement>""".encode()

@@ -2,6 +2,7 @@
 
 import django.core.validators
 import django.db.models.deletion
+import django.db.models.functions.datetime
 import django.db.models.functions.text
 import partners.models.fields
 import partners.models.networks
@@ -178,6 +179,26 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['to_party'],
                 'constraints': [models.UniqueConstraint(fields=('to_party', 'to_party_context'), name='route_once', violation_error_message='This party already has a route.')],
+            },
+        ),
+        migrations.CreateModel(
+            name='CpaDocument',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('tpa_id', models.CharField(max_length=255, verbose_name='CPAId')),
+                ('version', models.CharField(blank=True, default='', max_length=255)),
+                ('status', models.CharField(max_length=16)),
+                ('begins', models.DateTimeField()),
+                ('ends', models.DateTimeField()),
+                ('sha256', models.CharField(max_length=64, verbose_name='SHA-256')),
+                ('content', models.BinaryField()),
+                ('imported_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ('imported_by', models.CharField(max_length=150)),
+                ('agreement', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='cpas', to='partners.agreement')),
+            ],
+            options={
+                'verbose_name': 'CPA',
+                'ordering': ['-pk'],
             },
         ),
         migrations.CreateModel(

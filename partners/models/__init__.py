@@ -1,8 +1,9 @@
-"""Partners, their credentials, the agreements with them and the channels of these, routes, and our
+"""Partners, their credentials, the agreements with them, their channels and CPAs, routes, and our
 own identity."""
 
 from .agreement import Agreement
 from .channel import Channel
+from .cpa import CpaDocument
 from .credential import SECRET_LENGTH, Credential, CredentialKind, digest_of
 from .dialects import Dialect
 from .identity import Identity, OwnIdentity, our_identity
@@ -13,6 +14,7 @@ __all__ = [
     "SECRET_LENGTH",
     "Agreement",
     "Channel",
+    "CpaDocument",
     "Credential",
     "CredentialKind",
     "Dialect",

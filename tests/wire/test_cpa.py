@@ -176,6 +176,26 @@ def test_what_cannot_be_used_is_refused_as_a_whole(
         as_acme(document)
 
 
+@pytest.mark.requirement("EB-199")
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        (
+            b"<tp:SigningCertificateRef[^>]*>",
+            "SenderNonRepudiation has NonRepudiationProtocol, Hash",
+        ),
+        (
+            b"(?s)<tp:MessagingCharacteristics.*?/>",
+            "DeliveryChannel is empty: its parts are Messag",
+        ),
+        (b'tp:action="[A-Za-z]*"', "has no attribute action"),
+    ],
+)
+def test_what_lacks_a_part_is_refused(place: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=re.escape(reason)):
+        as_acme(re.sub(place, b"", cpa(SIGNED)))
+
+
 def test_a_party_of_another_cpa_is_none_of_this_one() -> None:
     with pytest.raises(Unreadable, match="initech is none of its parties"):
         read(cpa(), CpaParty("initech", ()))

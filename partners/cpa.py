@@ -1,0 +1,224 @@
+"""A CPA 2.0 as the document that `partners.setup` takes (EB-195, EB-198, EB-201)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from django.utils.text import slugify
+
+from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty
+from msh.protocol.ebms.vocabulary import SERVICE, Kind
+from msh.protocol.vocabulary import DeliverySemantics
+from partners.models.channel import OF_INCOMING
+from partners.models.dialects import Dialect
+from partners.models.ebms2 import WEEK, EncryptionMethod, Presence
+
+RETRIES, RETRY_INTERVAL = 3, 60
+"""Of a CPA that wants Acknowledgments and does not say how often, or after how many seconds, a
+message is sent again."""
+_NAME_LIMIT = 63
+_OURS = "rsa-sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The partner that the CPA is about: where messages go, empty for a new one. `uri`: who a new
+    one is."""
+
+    name: str
+    address: str = ""
+    error_address: str = ""
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """`notes`: what of the CPA is not done, or not as it says, in sentences."""
+
+    document: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def name_of(party: CpaParty) -> str:
+    """What a partner that is not known yet is called."""
+    return slugify(party.name)[:_NAME_LIMIT] or slugify(party.party_ids[0].value)[:_NAME_LIMIT]
+
+
+def drafted(cpa: Cpa, partner: Known, we: str = "", certificate: str = "") -> Drafted:
+    """The partner with the agreement and its channels. `we`: which of our PartyIds is used, the
+    first one by default. `certificate`: that of the partner, in PEM, where the CPA has only its
+    name."""
+    return _Draft(cpa, partner, we, certificate).make()
+
+
+class _Draft:
+    def __init__(self, cpa: Cpa, partner: Known, we: str, certificate: str) -> None:
+        self._cpa, self._partner = cpa, partner
+        self._we, self._certificate = we, certificate
+        self._notes = list(cpa.notes)
+
+    def make(self) -> Drafted:
+        actions = self._taken()
+        main = next((one for one in actions if one.is_ours), actions[0])
+        own = self._terms(main)
+        agreement = {
+            "dialect": Dialect.EBMS2.value,
+            "tpa_id": self._cpa.cpa_id,
+            **self._parties(),
+            **own,
+            **self._trusted(actions),
+            "ends": self._cpa.end.astimezone(UTC).isoformat(),
+            "channels": [*self._channels(actions, own), *self._signals()],
+        }
+        if not any(one.is_ours for one in actions):
+            self._notes.append("We send no messages under it, but submissions are not refused.")
+        document = {"partners": [{**self._partner_values(), "agreements": [agreement]}]}
+        return Drafted(document, tuple(dict.fromkeys(self._notes)))
+
+    def _taken(self) -> list[Action]:
+        """A channel has one type of its Service."""
+        taken: dict[tuple[bool, str, str], Action] = {}
+        for action in self._cpa.actions:
+            if taken.setdefault(_key(action), action) != action:
+                what = f"Action {action.action} of Service {action.service}"
+                note = f"{what} ({action.service_type}) is left out: there is another of this name."
+                self._notes.append(note)
+        return list(taken.values())
+
+    def _parties(self) -> dict[str, str]:
+        ours, theirs = self._cpa.ours.party_ids, self._cpa.theirs.party_ids[0]
+        used = next((one for one in ours if one.value == self._we), ours[0])
+        return {
+            "our_party": used.value,
+            "our_party_type": used.type,
+            "their_party": theirs.value,
+            "their_party_type": theirs.type,
+        }
+
+    def _terms(self, action: Action) -> dict[str, Any]:
+        channel, ours = action.channel, action.is_ours
+        roles = (action.from_role, action.to_role)
+        if channel.ack_signed == Presence.PER_MESSAGE:
+            self._notes.append("ackSignatureRequested perMessage: no signed ones are asked for.")
+        terms = {
+            "service_type": action.service_type,
+            "our_role": roles[0] if ours else roles[1],
+            "their_role": roles[1] if ours else roles[0],
+            "ack": channel.ack,
+            "eliminates": channel.eliminates,
+            "semantics": _SEMANTICS[channel.ack == Presence.NEVER],
+            "ordered": channel.ordered,
+            "sync_reply": channel.sync_reply,
+            "signed": channel.signing is not None,
+            "ack_signed": channel.ack_signed == Presence.ALWAYS,
+            "encrypted": channel.encryption is not None,
+        }
+        return terms | self._of_sender(channel)
+
+    def _of_sender(self, channel: Channel) -> dict[str, Any]:
+        if channel.ack == Presence.NEVER and channel.retries is None:
+            return {}
+        retries, interval = channel.retries, channel.retry_interval
+        if retries is None:
+            self._notes.append(f"It does not say Retries: {RETRIES} are sent.")
+        if interval is None:
+            self._notes.append(f"It does not say RetryInterval: {RETRY_INTERVAL} s are waited.")
+        retries = RETRIES if retries is None else retries
+        interval = interval or RETRY_INTERVAL
+        if interval > WEEK:
+            self._notes.append(f"RetryInterval {interval} s is over a week: {WEEK} s are waited.")
+            interval = WEEK
+        persist = channel.persist_duration or 0
+        if 0 < persist <= retries * interval:  # EB-102
+            longer = (retries + 1) * interval
+            self._notes.append(f"PersistDuration {persist} s ends before its retries: {longer} s.")
+            persist = longer
+        return {
+            **({"ack_actor": channel.ack_actor} if channel.ack_actor else {}),
+            "retries": retries,
+            "retry_interval": interval,
+            "persist_duration": persist,
+        }
+
+    def _trusted(self, actions: Iterable[Action]) -> dict[str, Any]:
+        """By what the partner signs, and for which key is encrypted."""
+        theirs = [one.channel for one in actions if not one.is_ours]
+        signing = [one.signing for one in (*theirs, self._cpa.signals_in) if one.signing]
+        pems = dict.fromkeys(one.certificate for one in signing if one.certificate)
+        ours = [one.channel for one in actions if one.is_ours]
+        if any(one.signing and not one.signing.method.endswith(_OURS) for one in ours):
+            self._notes.append(f"Our signatures are {_OURS}, although it says another algorithm.")
+        weak = any(one.method.endswith("sha1") or one.digest.endswith("sha1") for one in signing)
+        if weak:
+            self._notes.append("Signatures of the partner with SHA-1 are accepted: allow_sha1.")
+        found: dict[str, Any] = {"allow_sha1": weak}
+        if trusted := list(pems) or ([self._certificate] if self._certificate else []):
+            found["certificate"] = "\n".join(trusted)
+        return found | self._encryption(ours or theirs)
+
+    def _encryption(self, channels: Iterable[Channel]) -> dict[str, Any]:
+        encryption = next((one.encryption for one in channels if one.encryption), None)
+        if encryption is None:
+            return {}
+        found: dict[str, Any] = {}
+        method = encryption.method.rpartition("#")[2]
+        if method in EncryptionMethod.values:
+            found["encryption_method"] = method
+        else:
+            default = EncryptionMethod.AES_256_GCM.value
+            self._notes.append(f"EncryptionAlgorithm {method} is not known: {default} is used.")
+        if encryption.certificate:
+            found["encryption_certificate"] = encryption.certificate
+        return found
+
+    def _channels(
+        self, actions: Iterable[Action], own: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Each with what differs from the agreement's own terms."""
+        for action in actions:
+            terms = self._terms(action)
+            if action.is_ours:
+                differs = {name: value for name, value in terms.items() if own.get(name) != value}
+                differs |= self._elsewhere(action.channel)
+            else:
+                differs = {name: terms[name] for name in OF_INCOMING if own[name] != terms[name]}
+            direction = "out" if action.is_ours else "in"
+            named = {"direction": direction, "service": action.service, "action": action.action}
+            yield named | differs
+
+    def _signals(self) -> Iterator[dict[str, Any]]:
+        for action, channel in self._cpa.overrides.items():
+            named = {"direction": "out", "service": SERVICE, "action": action}
+            if not Kind.of(SERVICE, action).is_signal:
+                self._notes.append(
+                    f"OverrideMshActionBinding of {action}: there is no such signal."
+                )
+            elif address := self._elsewhere(channel):
+                yield named | address
+
+    def _elsewhere(self, channel: Channel) -> dict[str, Any]:
+        is_usual = channel.address == self._cpa.signals_out.address
+        return {} if is_usual else {"address": channel.address}
+
+    def _partner_values(self) -> dict[str, Any]:
+        """Signals go where the partner is; each message where its channel says."""
+        partner, signals = self._partner, self._cpa.signals_out
+        values: dict[str, Any] = {"name": partner.name}
+        if partner.uri:
+            values["uri"] = partner.uri
+        if signals.address != (partner.address or partner.uri):
+            values["address"] = signals.address
+        if signals.error_address and signals.error_address != partner.error_address:
+            values["error_uri"] = signals.error_address
+        return values
+
+
+_SEMANTICS = {
+    True: DeliverySemantics.BEST_EFFORT.value,
+    False: DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
+}
+
+
+def _key(action: Action) -> tuple[bool, str, str]:
+    return action.is_ours, action.service, action.action

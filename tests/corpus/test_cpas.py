@@ -1,0 +1,110 @@
+"""The CPAs of other products, imported as each of their parties. Nothing of them is in here."""
+
+import csv
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+
+from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, plan
+from msh.store.history import Actor
+from msh.wire.cpa import parties
+from partners.export import exported
+from partners.models import Agreement, CpaDocument, Partner
+from tests.keys import new_key, pem_of
+
+pytestmark = pytest.mark.django_db
+
+TODAY = datetime(2026, 11, 28, tzinfo=UTC)
+TESTER = Actor("tester", "a test")
+NAMED_ONLY = {
+    f"hermes/cpa/ebIOT-CPAT{test}.{way}.xml"
+    for test in ("4-2", "4-3", "4-4")
+    for way in ("CECID.I3T", "I3T.CECID")
+}
+"""Signed, and they have the names of the certificates only."""
+
+
+def files(corpus: Path) -> Iterator[tuple[str, bytes]]:
+    with (corpus / "sources.csv").open(newline="") as listed:
+        for row in csv.DictReader(listed):
+            if row["what"].startswith("CPA 2.0"):
+                yield row["file"], (corpus / row["file"]).read_bytes()
+
+
+def each(corpus: Path) -> Iterator[tuple[str, bytes, Wanted]]:
+    """As each of its parties."""
+    for name, content in files(corpus):
+        for party in parties(content):
+            yield name, content, Wanted(we=party.party_ids[0].value)
+
+
+def in_force(content: bytes, wanted: Wanted) -> Plan:
+    """As of the day after it begins."""
+    start = plan_at(content, wanted, datetime(1, 1, 1, tzinfo=UTC)).cpa.start
+    return plan_at(content, wanted, start + timedelta(days=1))
+
+
+def plan_at(content: bytes, wanted: Wanted, now: datetime) -> Plan:
+    later = Wanted(wanted.we, certificate=pem_of(new_key("theirs")), not_yet=True)
+    return plan(content, later, now)
+
+
+@pytest.mark.requirement("EB-195", "EB-198", "EB-201")
+def test_all_are_imported_as_both_parties(corpus: Path) -> None:
+    count = 0
+    for name, content, wanted in each(corpus):
+        count += 1
+        with transaction.atomic():
+            planned = in_force(content, wanted)
+            carry_out(planned, TESTER)
+            agreement = Agreement.objects.get()
+            rows = agreement.channels.values_list("direction", "service", "action")
+            actions = {
+                ("out" if one.is_ours else "in", one.service, one.action)
+                for one in planned.cpa.actions
+            }
+            assert set(rows) == actions, name
+            assert bytes(CpaDocument.objects.get().content) == content, name
+            again = in_force(content, wanted)
+            assert again.is_kept, name
+            assert again.changes == [], name
+            transaction.set_rollback(True)
+    assert count == 2 * 51
+
+
+def outcome(content: bytes, wanted: Wanted, now: datetime = TODAY) -> str:
+    """Why it is refused; empty if it is not."""
+    try:
+        plan(content, wanted, now)
+    except CpaRefused as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.requirement("EB-197", "EB-199")
+def test_today_those_are_refused_that_are_over_or_proposed(corpus: Path) -> None:
+    for name, content, wanted in each(corpus):
+        why = outcome(content, wanted)
+        if name.startswith("hermes/"):
+            assert why == "It has ended on 2010-01-01.", name
+        elif name.startswith("navikt"):
+            assert why == "Its Status is proposed: only agreed or signed may be used.", name
+        else:
+            assert why == "", name
+    assert not Partner.objects.exists()
+    assert not exported()["partners"]
+
+
+@pytest.mark.requirement("EB-199")
+def test_without_the_certificate_what_is_signed_is_refused(corpus: Path) -> None:
+    refused = set()
+    for name, content, wanted in each(corpus):
+        start = in_force(content, wanted).cpa.start + timedelta(days=1)
+        why = outcome(content, Wanted(wanted.we, not_yet=True), start)
+        if why:
+            assert "Needs the certificate of the partner." in why, name
+            refused.add(name)
+    assert refused == NAMED_ONLY

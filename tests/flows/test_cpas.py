@@ -1,0 +1,218 @@
+"""`manage.py cpa`: a partner, its agreement and channels from a CPA 2.0."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from msh.flows.sending.submit import submit
+from msh.models import SettingChange
+from partners.export import exported
+from partners.models import Agreement, Channel, CpaDocument, Credential, Partner
+from tests.keys import new_key, pem_of
+from tests.wire.cpas import ENCRYPTED, SIGNED, certificate_of, cpa
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    return tmp_path / "cpa.xml"
+
+
+def imported(file: Path, content: bytes, *options: str) -> Any:
+    file.write_bytes(content)
+    text = StringIO()
+    call_command("cpa", str(file), "--json", *options, stdout=text)
+    return json.loads(text.getvalue())
+
+
+def refusal(file: Path, content: bytes, *options: str) -> str:
+    before = exported()
+    with pytest.raises(CommandError) as refused:
+        imported(file, content, *options)
+    assert exported() == before
+    assert not CpaDocument.objects.filter(content=content).exists()
+    return str(refused.value).partition("\n")[2]
+
+
+def what(answer: Any) -> set[tuple[str, str]]:
+    return {(one["thing"], one["what"]) for one in answer["changes"]}
+
+
+@pytest.mark.requirement("EB-195", "EB-196", "EB-201")
+def test_a_cpa_becomes_a_partner_with_an_agreement_and_channels(given: Path) -> None:
+    answer = imported(given, cpa(), "--we", "acme-1")
+    assert (answer["we"], answer["partner"], answer["applied"]) == ("acme", "globex", True)
+    (partner,) = exported()["partners"]
+    assert (partner["uri"], partner["error_uri"]) == (
+        *("https://globex.example/msh", "https://globex.example/errors"),
+    )
+    (agreement,) = partner["agreements"]
+    expected = {
+        "tpa_id": "cpa-1",
+        "dialect": "ebms2",
+        "ends": "2028-01-01T00:00:00+00:00",
+        "our_party": "acme-1",
+        "their_party": "globex-1",
+        "their_party_type": "urn:duns",
+        "our_role": "role of acme",
+        "their_role": "role of globex",
+        "service_type": "string",
+        "ack": "always",
+        "eliminates": "always",
+        "ordered": True,
+        "retries": 4,
+        "retry_interval": 5_400,
+        "persist_duration": 172_800,
+        "signed": False,
+        "encrypted": False,
+        "sync_reply": "none",
+    }
+    assert {name: agreement[name] for name in expected} == expected
+    assert agreement["channels"] == [
+        {"direction": "in", "service": "Orders", "action": "Reply"},
+        {"direction": "out", "service": "Orders", "action": "New"},
+    ]
+    kept = CpaDocument.objects.get()
+    assert (bytes(kept.content), kept.version) == (cpa(), "2.0b")
+    reasons = set(SettingChange.objects.values_list("kind", "reason"))
+    named = ("Partner", "Agreement", "Channel", "CPA")
+    assert reasons >= {(kind, "manage.py cpa cpa.xml") for kind in named}
+
+
+@pytest.mark.requirement("EB-195")
+def test_the_same_again_changes_nothing(given: Path) -> None:
+    first = imported(given, cpa(SIGNED), "--we", "acme-1")
+    assert ("agreement cpa-1 with globex", "added") in what(first)
+    again = imported(given, cpa(SIGNED))
+    assert {one["what"] for one in again["changes"]} == {"unchanged"}
+    assert CpaDocument.objects.count() == 1
+
+
+@pytest.mark.requirement("EB-195")
+def test_a_changed_one_says_what_changes_and_for_how_many(given: Path) -> None:
+    imported(given, cpa(), "--we", "acme-1")
+    Partner.objects.update(in_use=True)
+    submit(Agreement.objects.get(), "Orders", "New", [])
+    changed = cpa().replace(b">4<", b">5<").replace(b"PT1H30M", b"PT1H")
+    looked = imported(given, changed, "--dry-run")
+    assert (looked["applied"], looked["under_way"]) == (False, 1)
+    assert Agreement.objects.get().retries == 4
+    text = StringIO()
+    call_command("cpa", str(given), stdout=text)
+    shown = text.getvalue()
+    assert "agreement cpa-1 with globex: updated (retries, retry_interval)" in shown
+    assert re.search(r'-\s+"retries": 4.*\n.*\+\s+"retries": 5', shown, re.DOTALL)
+    assert "Messages under way under it: 1." in shown
+    assert Agreement.objects.get().retries == 5
+    assert [bytes(one.content) for one in CpaDocument.objects.all()] == [changed, cpa()]
+
+
+@pytest.mark.requirement("EB-195", "EB-201")
+def test_certificates_and_encryption_are_taken(given: Path) -> None:
+    answer = imported(given, cpa(SIGNED + ENCRYPTED), "--we", "acme-1")
+    agreement = Agreement.objects.get()
+    assert (agreement.signed, agreement.encrypted, agreement.allow_sha1) == (True, True, False)
+    assert agreement.certificate == certificate_of("globex")
+    assert agreement.encryption_method == "aes256-gcm"
+    assert "Our messages have to be signed: set MSH_SIGNING_KEY" in str(answer["notes"])
+
+
+@pytest.mark.requirement("EB-195")
+def test_a_certificate_that_is_only_named_is_given(given: Path, tmp_path: Path) -> None:
+    named = re.sub(rb"(?s)<ds:X509Data>.*?</ds:X509Data>", b"", cpa(SIGNED))
+    assert "Needs the certificate of the partner." in refusal(given, named, "--we", "acme-1")
+    pem = tmp_path / "theirs.pem"
+    pem.write_text(pem_of(new_key("theirs")))
+    imported(given, named, "--we", "acme-1", "--certificate", str(pem))
+    assert Agreement.objects.get().certificate == pem.read_text()
+
+
+@pytest.mark.requirement("EB-196")
+def test_who_we_are_is_asked_once(given: Path) -> None:
+    assert "neither acme (acme-1) nor globex (globex-1)" in refusal(given, cpa())
+    imported(given, cpa(), "--we", "globex-1")
+    assert imported(given, cpa())["we"] == "globex"
+
+
+@pytest.mark.requirement("EB-197")
+@pytest.mark.parametrize(
+    ("place", "change", "why", "later"),
+    [
+        (b'value="agreed"', b'value="proposed"', "Its Status is proposed", True),
+        (b"2026-01-01", b"2027-01-01", "It begins on 2027-01-01.", True),
+        (b"2028-01-01", b"2026-02-01", "It has ended on 2026-02-01.", False),
+    ],
+)
+def test_a_cpa_out_of_force_is_refused(
+    given: Path, place: bytes, change: bytes, why: str, later: bool
+) -> None:
+    document = cpa().replace(place, change)
+    assert why in refusal(given, document, "--we", "acme-1")
+    if later:
+        imported(given, document, "--we", "acme-1", "--not-yet")
+    else:
+        assert why in refusal(given, document, "--we", "acme-1", "--not-yet")
+
+
+@pytest.mark.requirement("EB-199")
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is empty"),
+        (b"<a/>", "begins with CollaborationProtocolAgreement"),
+        (b'<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', "has a DOCTYPE: remove it"),
+        (cpa().replace(b"https://globex.example", b"ftp://x"), "has no endpoint of http"),
+        (cpa().replace(b">4<", b">99999<"), "retries: Must be 10000 or less."),
+        (b" " * (5 << 20), "at most 4194304"),
+    ],
+)
+def test_what_cannot_be_used_changes_nothing(given: Path, content: bytes, why: str) -> None:
+    assert why in refusal(given, content, "--we", "acme-1")
+
+
+@pytest.mark.requirement("EB-195")
+def test_the_partner_is_the_one_that_has_the_party(given: Path) -> None:
+    """Or one without agreements that is called so; or the one that is named."""
+    uri = "https://elsewhere.example/"
+    globex = Partner.objects.create(name="globex", uri=uri)
+    Credential.objects.create(partner=globex, sha256="0" * 64)
+    answer = imported(given, cpa(), "--we", "acme-1")
+    assert what(answer) >= {("partner globex", "updated")}
+    globex.refresh_from_db()
+    assert (globex.uri, globex.address) == (uri, "https://globex.example/msh")
+    assert not any("no credential" in note for note in answer["notes"])
+
+    other = cpa().replace(b"cpa-1", b"cpa-2")
+    assert imported(given, other)["partner"] == "globex"
+    assert Partner.objects.count() == 1
+    strange = cpa().replace(b"globex-1", b"globex-2")
+    assert "has agreements with other parties" in refusal(given, strange)
+    at_hub = {}
+    for name in ("globex-2", "globex-3"):
+        imported(given, strange.replace(b"globex-2", name.encode()), "--partner", name)
+        at_hub[name] = Partner.objects.get(name=name)
+    address = "https://globex.example/msh"
+    assert [one.uri for one in at_hub.values()] == [address, "https://globex-3.invalid/"]
+    assert {one.destination for one in at_hub.values()} == {address}
+
+
+@pytest.mark.requirement("EB-198", "EB-201")
+def test_what_differs_by_action_is_on_its_channel(given: Path) -> None:
+    """globex sends by a channel of its own kind; what acme sends goes elsewhere than signals do."""
+    document = cpa().replace(b"<tp:ChannelId>globex-business", b"<tp:ChannelId>globex-signals")
+    imported(given, document, "--we", "acme-1")
+    incoming = Channel.objects.get(direction="in")
+    assert incoming.terms == {"ack": "never", "eliminates": "never", "ordered": False}
+    assert Channel.objects.get(direction="out").terms == {}
+
+
+def test_the_cpa_stays_when_its_agreement_is_deleted(given: Path) -> None:
+    imported(given, cpa(), "--we", "acme-1")
+    Agreement.objects.all().delete()
+    assert bytes(CpaDocument.objects.get(agreement=None).content) == cpa()

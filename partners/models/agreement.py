@@ -204,6 +204,13 @@ class Agreement(Ebms2Settings):
         self.refuse_impossible_terms()
         self._refuse_channels_that_do_not_fit()
 
+    @property
+    def has_order(self) -> bool:
+        """Whether any of its messages are in the order of their conversation."""
+        if self.ordered or not self.has_channels:
+            return self.ordered
+        return self.channels.filter(ordered=True).exists()
+
     def refuse_impossible_terms(self) -> None:
         """Refuses terms that cannot be combined."""
         self._refuse_unasked_acknowledgements()

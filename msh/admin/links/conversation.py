@@ -161,7 +161,7 @@ def waiting_table(
 def is_ordered(partner: Partner) -> bool:
     """Whether one of its agreements is ordered. Uses the agreements read with the partner, if there
     are any."""
-    return any(agreement.ordered for agreement in partner.agreements.all())
+    return any(agreement.has_order for agreement in partner.agreements.all())
 
 
 def list_numbers(first: Sequence[int | None], count: int) -> str:

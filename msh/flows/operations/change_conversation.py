@@ -57,7 +57,7 @@ def find_agreement(tpa_id: str, partner: Partner | None = None) -> Agreement:
 
 
 def _check_last(agreement: Agreement, last: int) -> None:
-    if not agreement.ordered:
+    if not agreement.has_order:
         raise NotPossible(f"Agreement {agreement} is not ordered: its messages have no numbers.")
     if not serial.FIRST <= last <= serial.LAST:
         raise NotPossible(f"The last number is {serial.FIRST} to {serial.LAST}, not {last}.")

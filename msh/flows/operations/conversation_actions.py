@@ -44,7 +44,7 @@ def _direction(direction: str) -> Callable[[Any, Any, Mapping[str, Any]], Mappin
 
 
 def _unless_ordered(row: OutboundConversation | InboundConversation) -> str:
-    return "" if row.agreement.ordered else f"agreement {row.agreement} is not ordered."
+    return "" if row.agreement.has_order else f"agreement {row.agreement} is not ordered."
 
 
 def _unless_numbered(row: OutboundConversation, event: NumberingEvent) -> str:

@@ -89,6 +89,7 @@ def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
         Entity(content_type, body, dialect.headers_of(row)),
         deadline,
         message_id=row.message_id,
+        url=row.channel_address or "",
         answer_limit=answer_limit,
     )
 

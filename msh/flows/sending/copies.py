@@ -17,6 +17,7 @@ from msh.protocol.attempt import (
     is_unreachable,
 )
 from msh.protocol.events import AttemptFailed, AttemptRefused, AttemptTransmitted
+from msh.protocol.uri import origin
 from msh.store.sending.isolation import describe, one_line
 from msh.transport.job import COPY_CRASH_POINTS, GRACE, CrashPoints, Job
 from msh.transport.registry import transmits_lines_only
@@ -102,9 +103,11 @@ def job_of(
     answer_limit: int = 0,
     crash_points: CrashPoints = COPY_CRASH_POINTS,
 ) -> Job:
-    """`url`: instead of the destination of its partner. Raises SecretUnreadableError."""
+    """`url`: instead of the destination of its partner, whose credential is shown only where the
+    addresses of the partner lead. Raises SecretUnreadableError."""
     partner = row.partner
     url = url or partner.destination
+    is_elsewhere = url != partner.destination and origin(url) not in partner.shown_to
     content_type, body, headers = entity
     if transmits_lines_only(url):  # a mail: always the same package for the same bytes
         body = wire.in_lines(content_type, body)
@@ -114,7 +117,7 @@ def job_of(
         url=url,
         content_type=content_type,
         body=body,
-        authorization=partner.authorization(),
+        authorization="" if is_elsewhere else partner.authorization(),
         deadline=deadline,
         not_after=time.monotonic() + min(GRACE, deadline),
         sender=partner.our_uri or row.identity.uri,

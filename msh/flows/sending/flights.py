@@ -155,6 +155,7 @@ def _job(flights: Flights, row: FlyingCopy) -> Job:
         Entity(content_type, body, dialect.headers_of(row)),
         flight.terms.http_deadline(settings.MSH_HTTP_DEADLINE),
         message_id=row.message_id,
+        url=row.channel_address or "",
         answer_limit=_answer_limit(row),
     )
 

@@ -11,12 +11,14 @@ import orjson
 from django.conf import settings
 
 from msh import wire
+from msh.protocol.ebms.channel import channel_of, not_listed
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.sending.submissions import Heading, NewMessage
 from msh.wire.dialect import dialect_named
 from partners.models import Agreement
+from partners.models.channel import Direction
 
 _SEMANTICS: Mapping[str, str] = {one: one.value for one in DeliverySemantics}
 
@@ -46,13 +48,14 @@ def prepare_heading(
     semantics: str | None,
     roles: Roles,
 ) -> Heading:
-    """Semantics and roles are those of the agreement, unless others are wanted. Raises
+    """Semantics and roles are those of the channel or agreement, unless others are wanted. Raises
     SubmitRefused."""
     _check(service_interface, "service_interface", 255)
     _check(action, "action", 255)
     given = _given(agreement, roles)
-    service_type = given.get("service_type", agreement.service_type)
-    semantics = _semantics(agreement, semantics, (service_interface, service_type))
+    agreed = _agreed(agreement, service_interface, action)
+    service_type = given.get("service_type", agreed.service_type)
+    semantics = _semantics(agreed, semantics, (service_interface, service_type))
     reliable = semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
     return Heading(
         agreement=agreement,
@@ -60,11 +63,12 @@ def prepare_heading(
         semantics=semantics,
         service_interface=service_interface,
         action=action,
-        from_role=given.get("from_role", agreement.our_role),
-        to_role=given.get("to_role", agreement.their_role),
+        from_role=given.get("from_role", agreed.our_role),
+        to_role=given.get("to_role", agreed.their_role),
         service_type=service_type,
         given=tuple(map("=".join, given.items())),
         flies=reliable and agreement.settings.flies,
+        ordered=agreed.ordered,
     )
 
 
@@ -108,6 +112,23 @@ def prepare_message(
         parts,
         digests,
     )
+
+
+def _agreed(agreement: Agreement, service: str, action: str) -> Agreement:
+    """The agreement as it is for this Service and Action. Raises SubmitRefused for those that it
+    does not list (EB-201)."""
+    if not agreement.has_channels:
+        return agreement
+    channels = [one for one in agreement.channels.all() if one.direction == Direction.OUT]
+    if unlisted := not_listed(channels, service, action):
+        field, value = _FIELDS[unlisted.part], {"Service": service, "Action": action}
+        why = f"agreement {agreement} lists only {', '.join(unlisted.allowed)}"
+        raise SubmitRefused(f"{field} {value[unlisted.part]!r}: {why}", field)
+    channel = channel_of(channels, service, action)
+    return channel.agreed if channel else agreement
+
+
+_FIELDS = {"Service": "service_interface", "Action": "action"}
 
 
 def _semantics(agreement: Agreement, wanted: str | None, service: tuple[str, str]) -> str:

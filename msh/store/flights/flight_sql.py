@@ -1,6 +1,7 @@
 """Flights: found and written."""
 
 from msh.store import incidents
+from msh.store.channel_columns import CHANNEL_OF_MESSAGE, terms
 from msh.store.engine import Key, Order, Statement, Write
 from msh.store.partner_columns import ROUTE_COLUMNS
 from msh.store.sending.submission_sql import ONE_PART, PARTS, inserting
@@ -17,22 +18,22 @@ CLOCK_AND_FLIGHTS = Statement(
 )
 
 # The flight is ready at once. One that is sent in order waits for its turn.
-_FLIGHT = """
+_FLIGHT = f"""
     flight AS (
         INSERT INTO msh_flight (message_id, link_id, due, waits_turn)
-        SELECT message.id, link_id, submitted_at, agreement.ordered
-        FROM message JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s),
+        SELECT message.id, link_id, submitted_at, {terms("ordered")}
+        FROM message JOIN partners_agreement agreement ON agreement.id = %(agreement_id)s
+        {CHANNEL_OF_MESSAGE}),
 """
 INSERT = inserting("'flying'", PARTS, _FLIGHT)
 INSERT_WITH_ONE_PART = inserting("'flying'", ONE_PART, _FLIGHT)
 
-_COLUMNS = """
+_COLUMNS = f"""
     message.id, link.partner_id, message.message_id, message.size,
     message.state AS message_state, message.terms,
     message.first_sent_at, message.order_number,
-    agreement.retries, agreement.retry_interval, agreement.transient_wait_limit,
-    agreement.early_warning, agreement.time_to_live, agreement.persist_duration,
-    agreement.on_failure,
+    {terms("retries", "retry_interval", "time_to_live", "persist_duration")},
+    agreement.transient_wait_limit, agreement.early_warning, agreement.on_failure,
     flight.state, flight.attempt, flight.copies, flight.under_way, flight.carried, flight.reached,
     flight.unreached, flight.due, flight.expires_at, flight.persists_until, flight.held_for,
     flight.unsent,
@@ -45,10 +46,11 @@ _COLUMNS = """
         SELECT max(number) FROM msh_attempt WHERE message_id = message.id) END AS last_attempt,
     clock_timestamp() AS now
 """
-_OF_FLIGHT = """
+_OF_FLIGHT = f"""
     JOIN msh_outboundmessage message ON message.id = flight.message_id
     JOIN msh_outboundlink link ON link.id = message.link_id
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    {CHANNEL_OF_MESSAGE}
 """
 # Those whose attempts have ended: waited for.
 LOCK_ENDED = Statement(
@@ -165,6 +167,7 @@ LOAD_ONE = Statement(
     JOIN msh_outboundmessage message
       ON message.link_id = link.id AND message.message_id = %(message_id)s
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    {CHANNEL_OF_MESSAGE}
     LEFT JOIN msh_flight flight ON flight.message_id = message.id
     WHERE link.partner_id = %(partner_id)s
       AND (%(agreement_id)s::bigint IS NULL OR message.agreement_id = %(agreement_id)s)
@@ -179,6 +182,7 @@ _READ = f"""
     FROM msh_outboundmessage message
     JOIN msh_outboundlink link ON link.id = message.link_id
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    {CHANNEL_OF_MESSAGE}
     LEFT JOIN msh_flight flight ON flight.message_id = message.id
     WHERE message.id = ANY(%(keys)s)
 """
@@ -209,11 +213,12 @@ LOAD_COPIES = Statement(
            agreement.id AS agreement_id, agreement.dialect, agreement.tpa_id, agreement.our_party,
            agreement.our_party_context, agreement.their_party, agreement.their_party_context,
            message.from_role AS our_role, message.to_role AS their_role, message.service_type,
-           agreement.ack, agreement.ack_actor, agreement.eliminates, agreement.sync_reply,
-           agreement.soap_action, agreement.signed, agreement.ack_signed,
+           {terms("ack", "ack_actor", "eliminates", "sync_reply", "soap_action")},
+           {terms("signed", "ack_signed")}, channel.address AS channel_address,
            part.wires, part.content_ids, part.descriptions, {ROUTE_COLUMNS}
     FROM msh_outboundmessage message
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    {CHANNEL_OF_MESSAGE}
     JOIN partners_partner partner ON partner.id = agreement.partner_id
     LEFT JOIN partners_ownidentity own ON true
     LEFT JOIN LATERAL (

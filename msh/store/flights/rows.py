@@ -156,7 +156,8 @@ class GateState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlyingCopy(RouteColumns):
-    """A message as far as a copy of it needs it. `head` is None until the first is composed."""
+    """A message as far as a copy of it needs it. `head` is None until the first is composed;
+    `channel_address` too, if its channel has none of its own."""
 
     id: int
     message_id: str
@@ -185,6 +186,7 @@ class FlyingCopy(RouteColumns):
     eliminates: str
     sync_reply: str
     soap_action: str
+    channel_address: str | None
     wires: Sequence[bytes] | None
     content_ids: Sequence[str] | None
     descriptions: Sequence[str] | None

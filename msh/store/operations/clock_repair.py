@@ -3,6 +3,7 @@
 import logging
 
 from msh.models.link import lane_of
+from msh.store.channel_columns import CHANNEL_OF_MESSAGE
 from msh.store.engine import Write, run
 from msh.store.sending import link_sql
 from msh.store.sending.link_sql import LaneRow
@@ -47,15 +48,17 @@ _MAKE_DELIVERIES_DUE = Write("""
     FROM far WHERE delivery.id = far.id
 """)
 # A flight waits no longer than its agreement says. The end of its life is as it was written.
-_MAKE_FLIGHTS_DUE = Write("""
+_MAKE_FLIGHTS_DUE = Write(f"""
     WITH far AS (
         SELECT flight.message_id
         FROM msh_flight flight
         JOIN msh_outboundmessage message ON message.id = flight.message_id
         JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+        {CHANNEL_OF_MESSAGE}
         WHERE flight.state = 'waiting' AND flight.due > statement_timestamp() + %(far)s::interval
           AND flight.due > statement_timestamp() + interval '2 seconds'
-              * GREATEST(agreement.retry_interval, agreement.transient_wait_limit)
+              * GREATEST(COALESCE(channel.retry_interval, agreement.retry_interval),
+                         agreement.transient_wait_limit)
         FOR NO KEY UPDATE OF flight SKIP LOCKED)
     UPDATE msh_flight flight SET due = statement_timestamp()
     FROM far WHERE flight.message_id = far.message_id

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
+from django.db.models import prefetch_related_objects
 
 from msh.store.engine import Statement, run
 from partners.models import Agreement, Partner
@@ -38,7 +39,8 @@ def is_retryable(agreement_id: int, codes: Collection[str]) -> bool:
 
 
 def find_agreements(tpa_ids: Collection[str]) -> list[Agreement]:
-    """Read the agreements with these TPAIds in one round trip."""
+    """Read the agreements with these TPAIds in one round trip, and their channels in another one,
+    if there are any."""
     (rows,) = run(_FIND(tpa_ids=list(tpa_ids)))
     found = []
     for row in rows:
@@ -47,4 +49,6 @@ def find_agreements(tpa_ids: Collection[str]) -> list[Agreement]:
         values = [row[f"partner_{name}"] for name in _OF_PARTNER]
         agreement.partner = Partner.from_db(DEFAULT_DB_ALIAS, _OF_PARTNER, values)
         found.append(agreement)
+    if with_channels := [one for one in found if one.has_channels]:
+        prefetch_related_objects(with_channels, "channels")
     return found

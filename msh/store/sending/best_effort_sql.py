@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msh.store.channel_columns import CHANNEL_OF_MESSAGE, terms
 from msh.store.engine import Key, Statement, Write
 
 from .message_sql import COPIES, CopyRow
@@ -52,17 +53,18 @@ class BestEffortRow(CopyRow):
     eliminates: str
     sync_reply: str
     soap_action: str
+    channel_address: str | None
 
 
 LOAD_BEST_EFFORT = Statement(
     COPIES.format(
-        "msh_outboundmessage message",
+        f"msh_outboundmessage message {CHANNEL_OF_MESSAGE}",
         "message.id = ANY(%(ids)s)",
-        """
+        f"""
            agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
-           message.to_role AS their_role, message.service_type, agreement.ack, agreement.ack_actor,
-           agreement.eliminates, 'none' AS sync_reply, agreement.soap_action, agreement.signed,
-           agreement.ack_signed,
+           message.to_role AS their_role, message.service_type, 'none' AS sync_reply,
+           {terms("ack", "ack_actor", "eliminates", "soap_action", "signed", "ack_signed")},
+           channel.address AS channel_address,
         """,
     ),
     BestEffortRow,

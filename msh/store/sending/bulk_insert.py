@@ -173,7 +173,7 @@ def _flights(
     for key, one in zip(keys, new, strict=True):
         if one.heading.flies:
             link_id = parents[one.heading.agreement_id].link_id
-            yield key, link_id, now, one.heading.agreement.ordered
+            yield key, link_id, now, one.heading.ordered
 
 
 def _payloads(keys: Sequence[int], new: Sequence[NewMessage]) -> Iterator[Sequence[object]]:

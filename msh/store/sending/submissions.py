@@ -40,6 +40,8 @@ class Heading:
     """The roles that are not the agreement's, each "name=value"."""
     flies: bool
     """Whether a message has a flight."""
+    ordered: bool
+    """Whether it waits for its turn in its conversation, if it has."""
 
 
 class NewMessage(NamedTuple):

@@ -1,0 +1,187 @@
+"""What we send under an agreement with channels: only what is listed, with the terms of its channel
+(EB-201)."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from msh.api.submission import Agreements, prepared
+from msh.flows.sending.prepare import SubmitRefused
+from msh.flows.sending.submit import submit
+from msh.flows.sending.submit_many import submit_all
+from msh.models import Flight, OutboundMessage
+from msh.transport.job import Job
+from partners.models import Channel
+from partners.models.partner import OutgoingKind
+
+from . import byhand
+from .flying import SILENT, Sky, make_sky
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.requirement("EB-201")]
+
+ELSEWHERE = "http://stock.example:8080/ebms/"
+HINT: dict[str, Any] = {"semantics": "BestEffort", "ack": "never"}
+
+
+def out(action: str, **terms: Any) -> dict[str, Any]:
+    return {"direction": "out", "service": "urn:orders", "action": action, **terms}
+
+
+def sky_with(*channels: dict[str, Any], **terms: Any) -> Sky:
+    return make_sky(channels=list(channels), **terms)
+
+
+def jobs_by_action(sky: Sky) -> dict[str, Job]:
+    """What is sent now, reliable or not."""
+    names = dict(OutboundMessage.objects.values_list("message_id", "action"))
+    return {names[job.message_id]: job for job in [*sky.poll(), *byhand.poll()]}
+
+
+def terms_of(message: OutboundMessage, *names: str) -> list[Any]:
+    """Those that it was sent under."""
+    message.refresh_from_db()
+    terms: Any = message.terms
+    return [terms[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("service", "action", "why"),
+    [
+        ("urn:orders", "Old", "action 'Old': agreement {} lists only New, Stock"),
+        ("urn:other", "New", "service_interface 'urn:other': agreement {} lists only urn:orders"),
+    ],
+)
+def test_a_submission_of_what_is_not_listed_is_refused_and_says_what_is(
+    service: str, action: str, why: str
+) -> None:
+    sky = sky_with(out("New"), out("Stock"), {**out("Answer"), "direction": "in"})
+    with pytest.raises(SubmitRefused) as refused:
+        submit(sky.agreement, service, action, [])
+    assert str(refused.value) == why.format(sky.agreement)
+    assert str(refused.value).startswith(refused.value.field)
+    assert not OutboundMessage.objects.exists()
+    assert submit(sky.agreement, "urn:orders", "Stock", []).pk
+
+
+def test_channels_of_what_comes_or_of_signals_list_nothing_of_what_we_send() -> None:
+    signal = {"direction": "out", "action": "MessageError"}
+    signal["service"] = "urn:oasis:names:tc:ebxml-msg:service"
+    sky = sky_with({**out("Answer"), "direction": "in"}, signal)
+    assert sky.submit(action="New").pk
+
+
+def test_each_action_is_sent_with_its_own_terms() -> None:
+    sky = sky_with(
+        out("New", our_role="Buyer", eliminates="never", soap_action="{action}"),
+        out("Hint", **HINT),
+        out("Stock", ordered=True, address=ELSEWHERE, their_role="Store"),
+        our_role="Shop",
+    )
+    for action in ("New", "Hint", "Stock"):
+        sky.submit(action=action)
+
+    sent = jobs_by_action(sky)
+
+    assert [("SOAPAction", f'"{name}"') in sent["New"].headers for name in ("New", "ebXML")] == [
+        True,
+        False,
+    ]
+    assert b"Buyer" in sent["New"].body
+    assert b"DuplicateElimination" not in sent["New"].body
+    assert b"AckRequested" in sent["New"].body
+    assert b"AckRequested" not in sent["Hint"].body
+    assert b"Shop" in sent["Hint"].body
+    assert b"MessageOrder" in sent["Stock"].body
+    assert b"Store" in sent["Stock"].body
+    assert {name: job.url for name, job in sent.items()} == {
+        "New": sky.partner.uri,
+        "Hint": sky.partner.uri,
+        "Stock": ELSEWHERE,
+    }
+
+
+def test_each_action_is_sent_again_as_its_channel_says() -> None:
+    sky = sky_with(out("New", retries=0), out("Stock", retries=5, retry_interval=7), retries=2)
+    new, stock = (sky.submit(action=action) for action in ("New", "Stock"))
+    for job in sky.poll():
+        sky.end(job)
+    sky.let_pass(10)
+
+    (again,) = sky.poll()
+
+    assert again.message_id == stock.message_id
+    assert terms_of(stock, "retries", "retry_interval") == [5, 7]
+    sky.let_pass(60)
+    sky.poll()
+    assert sky.state(new) == "failed"
+
+
+def test_a_message_under_way_keeps_the_terms_that_it_was_sent_with() -> None:
+    """Its address is where the channel leads now, as the partner's is."""
+    sky = sky_with(out("New", retries=5, retry_interval=7))
+    message = sky.submit()
+    (job,) = sky.poll()
+    sky.end(job, SILENT)
+    Channel.objects.update(retries=0, retry_interval=1000, address=ELSEWHERE, ack_actor="nextMSH")
+    sky.let_pass(10)
+
+    (again,) = sky.poll()
+
+    assert (again.body, again.url) == (job.body, ELSEWHERE)
+    assert terms_of(message, "retries") == [5]
+
+
+def test_what_waits_when_its_channel_is_removed_has_the_terms_of_the_agreement() -> None:
+    sky = sky_with(out("New", our_role="Buyer", address=ELSEWHERE))
+    sky.submit(from_role="Buyer")
+    Channel.objects.all().delete()
+    (job,) = sky.poll()
+    assert job.url == sky.partner.uri
+    assert terms_of(OutboundMessage.objects.get(), "retries") == [sky.agreement.retries]
+
+
+def test_only_messages_of_an_ordered_channel_wait_for_their_turn() -> None:
+    sky = sky_with(
+        out("New", ordered=True), out("Stock"), out("Late", ordered=False), ordered=False
+    )
+    values = {"tpa_id": sky.agreement.tpa_id, "service_interface": "urn:orders"}
+    agreements = Agreements()
+    agreements.look_up([sky.agreement.tpa_id])
+    for action in ("New", "Stock", "Late"):
+        sky.submit(action=action)
+        (answer,) = submit_all([[prepared({**values, "action": action}, agreements)]])
+        assert answer.result == "accepted", answer
+    waits = Flight.objects.filter(waits_turn=True).values_list("message__action", flat=True)
+    assert [*waits] == ["New", "New"]
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [(ELSEWHERE, False), ("http://SKY.example:80/other/path", True), (None, True)],
+)
+def test_our_credential_is_shown_only_where_the_partner_is(address: str, shown: bool) -> None:
+    sky = sky_with(out("New"), out("Hint", **HINT))
+    sky.partner.address = "http://sky.example/ebxml/"
+    sky.partner.show(OutgoingKind.BEARER, "a-token")
+    sky.partner.save()
+    Channel.objects.update(address=address)
+    for action in ("New", "Hint"):
+        sky.submit(action=action)
+    sent = jobs_by_action(sky)
+    assert [bool(sent[name].authorization) for name in ("New", "Hint")] == [shown, shown]
+
+
+def test_channels_are_asked_for_only_where_there_are_any() -> None:
+    def statements(sky: Sky) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            agreements = Agreements()
+            agreements.look_up([sky.agreement.tpa_id])
+            for action in ("New", "Stock"):
+                values = {"tpa_id": sky.agreement.tpa_id, "service_interface": "urn:orders"}
+                agreements.heading({**values, "action": action})
+        return len(captured)
+
+    # Beside the statement for the agreements, which is none of the ORM's.
+    assert [statements(make_sky()), statements(sky_with(out("New"), out("Stock")))] == [0, 1]

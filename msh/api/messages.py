@@ -321,7 +321,8 @@ class PayloadView(ApiView):
         removed it.
         """
         message = find_message(request, message_id)
-        part = OutboundPayload.objects.filter(message=message, position=number).first()
+        parts = OutboundPayload.objects.filter(message=message, position=number)
+        part = parts.defer("encrypted").first()
         if part is None:
             removed = RemovedOutboundPayload.objects.filter(message=message)
             raise no_payload(removed, f"Message {message_id!r}", number)

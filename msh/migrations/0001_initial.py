@@ -838,6 +838,7 @@ class Migration(migrations.Migration):
                 ('label', models.TextField(blank=True)),
                 ('description', models.TextField(blank=True)),
                 ('wire', models.BinaryField()),
+                ('encrypted', models.BinaryField(null=True)),
                 ('size', models.IntegerField(default=0)),
                 ('sha256', models.BinaryField(max_length=32)),
                 ('message', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='payloads', to='msh.outboundmessage')),

@@ -38,12 +38,14 @@ def _message(model: str, name: str) -> "models.ForeignKey[Any, Any]":
 class OutboundPayload(_Part):
     """One part as it goes over the wire, delimiter and part headers included (D36).
 
-    The body of a message is its head and then every `wire`, in order.
+    The body of a message is its head and then every `wire`, in order; of an encrypted message every
+    `encrypted`, which was made when the message was composed, and is sent again as it is.
     """
 
     message = _message("OutboundMessage", "payloads")
     content_id = models.CharField(max_length=255)
     wire = models.BinaryField()
+    encrypted = models.BinaryField(null=True)
     size = models.IntegerField(default=0)
     """Bytes of the content, as it was submitted; `sha256` is of it, too."""
     sha256 = models.BinaryField(max_length=32)

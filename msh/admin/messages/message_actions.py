@@ -215,7 +215,7 @@ class Correct(ActionDialog[OutboundMessage]):
         form.initial = {**purpose, **form.initial}
         if row.state == OutboundState.IN_FLIGHT or _may_have_been_sent(row):
             form.fields["verdict"] = _verdict_field("Verdict on the message in flight", row)
-        for part in row.payloads.defer("wire"):
+        for part in row.payloads.defer("wire", "encrypted"):
             name, content_type = map(markup.escape_invisible, (str(part), part.content_type))
             form.fields[f"{_PAYLOAD}{part.position}"] = forms.FileField(
                 label=f"Replacement for payload {part.position}, {name}",

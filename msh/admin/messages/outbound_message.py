@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet, Sum
-from django.db.models.functions import Length, Substr
+from django.db.models.functions import Coalesce, Length, Substr
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
@@ -176,7 +176,7 @@ class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
 
     def payloads(self, message: OutboundMessage) -> Iterable[OutboundPayload]:
         """Only the ends of each part are read, to tell its content from headers and delimiters."""
-        parts: Any = OutboundPayload.objects.filter(message=message).defer("wire")
+        parts: Any = OutboundPayload.objects.filter(message=message).defer("wire", "encrypted")
         found = parts.annotate(
             length=Length("wire"),
             begin=Substr("wire", 1, wire.PART_HEADER_LIMIT),
@@ -259,7 +259,9 @@ class OutboundMessageAdmin(BulkPage, MessageAdmin[OutboundMessage]):
         if message.body_sha256 is None:
             return "not sent yet"
         head = OutboundMessage.objects.filter(pk=message.pk).aggregate(size=Sum(Length("head")))
-        parts = OutboundPayload.objects.filter(message=message).aggregate(size=Sum(Length("wire")))
+        parts = OutboundPayload.objects.filter(message=message).aggregate(
+            size=Sum(Length(Coalesce("encrypted", "wire")))
+        )
         if parts["size"] is None and message.size:
             return "its payloads were removed by retention"
         return filesizeformat(head["size"] + (parts["size"] or 0))

@@ -126,7 +126,7 @@ def _require(message: OutboundMessage, why_not: Callable[[OutboundMessage], str]
 
 
 def _payloads(message: OutboundMessage, correction: Correction) -> list[Payload]:
-    parts = list(message.payloads.defer("wire"))
+    parts = list(message.payloads.defer("wire", "encrypted"))
     if not parts and message.size:
         raise NotPossible("Its payloads were removed by retention: submit a new message.")
     try:

@@ -14,7 +14,7 @@ from msh.flows.sending import copies, lanes
 from msh.flows.sending.copies import ANSWER_LIMIT, UNSENDABLE, why_unsendable
 from msh.flows.sending.kinds import Ended, Unit
 from msh.flows.sending.one_by_one import found
-from msh.flows.sending.proof import signer_of
+from msh.flows.sending.proof import sealed_parts, signer_of
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.store.incidents import processing_failed
 from msh.store.sending import polling
@@ -80,7 +80,7 @@ def _job_of(links: OutboundLinks, row: BestEffortRow, deadline: float) -> Job:
         body = lanes.compose(links, row, None)
     else:
         compose = partial(_compose, dialect.compose_head, row, links.now)
-        body = copies.body_of(links, row, compose)
+        body = copies.body_of(links, row, compose, seal=partial(sealed_parts, row))
         agreement_id, answer_limit = row.agreement_id, ANSWER_LIMIT
     content_type = dialect.content_type(row.boundary, bool(row.wires))
     return copies.job_of(

@@ -142,30 +142,44 @@ class Message(Protocol):
     def body_sha256(self) -> bytes | None: ...
     @property
     def wires(self) -> Sequence[bytes] | None: ...
+    @property
+    def sealed(self) -> Sequence[bytes] | None: ...
 
 
 class Composing(Protocol):
-    """What writes the head of a message that is composed."""
+    """What writes the head of a message that is composed, and its parts if they are encrypted."""
 
-    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None: ...
+    def store_head(
+        self, key: int, head: bytes, body_sha256: bytes, sealed: Sequence[bytes] | None = None
+    ) -> None: ...
+
+
+def _unsealed() -> None:
+    """The parts are sent as they were submitted."""
 
 
 def body_of(
-    work: Composing, row: Message, compose_head: Callable[[], bytes], *, anew: bool = False
+    work: Composing,
+    row: Message,
+    compose_head: Callable[[], bytes],
+    *,
+    seal: Callable[[], Sequence[bytes] | None] = _unsealed,
+    anew: bool = False,
 ) -> bytes:
     """The bytes of a message: composed once and written with `work`, then as they were stored.
-    `anew`: nobody has seen those. Raises StoredBytesDamagedError."""
+    `seal` gives its parts as they are encrypted, if they are: other ones each time. `anew`: nobody
+    has seen the stored ones. Raises StoredBytesDamagedError."""
     if row.head is not None and not anew:
         return stored_body(row)
-    head = compose_head()
-    body = b"".join((head, *(row.wires or ())))
-    work.store_head(row.id, head, hashlib.sha256(body).digest())
+    head, sealed = compose_head(), seal()
+    body = b"".join((head, *(sealed or row.wires or ())))
+    work.store_head(row.id, head, hashlib.sha256(body).digest(), sealed)
     return body
 
 
 def stored_body(row: Message) -> bytes:
     """Raises StoredBytesDamagedError."""
-    body = b"".join((row.head or b"", *(row.wires or ())))
+    body = b"".join((row.head or b"", *(row.sealed or row.wires or ())))
     if hashlib.sha256(body).digest() != row.body_sha256:
         raise StoredBytesDamagedError(f"the stored bytes of {row.message_id} have changed")
     return body

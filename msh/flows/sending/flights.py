@@ -13,7 +13,7 @@ from msh.flows.sending import copies
 from msh.flows.sending.copies import ANSWER_LIMIT, event_of, lease, why_unsendable
 from msh.flows.sending.kinds import Ended, FlightCopy, Unit, attempts_of
 from msh.flows.sending.one_by_one import found, tried
-from msh.flows.sending.proof import signer_of
+from msh.flows.sending.proof import sealed_parts, signer_of
 from msh.pem import KeyUnusable
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.ebms.agreement import WITH_RESPONSE
@@ -148,7 +148,8 @@ def _job(flights: Flights, row: FlyingCopy) -> Job:
     content_type = dialect.content_type(row.boundary, bool(row.wires))
     # Bytes that nobody has seen carry a TimeToLive that had not begun.
     anew = flight.attempt == flight.unsent + 1 and flight.terms.time_to_live > 0
-    body = copies.body_of(flights, row, partial(_head, flights, row), anew=anew)
+    head, seal = partial(_head, flights, row), partial(sealed_parts, row)
+    body = copies.body_of(flights, row, head, seal=seal, anew=anew)
     return copies.job_of(
         row,
         FlightCopy(row.id, row.message_id, row.partner_id, row.agreement_id, flight.attempt),

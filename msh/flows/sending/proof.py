@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from cryptography import x509
 from django.utils import timezone
 
 from msh.decryption_keys import our_decryption_keys
-from msh.pem import DecryptionKey, KeyUnusable, Trusted, certificates_of
+from msh.pem import (
+    DecryptionKey,
+    KeyUnusable,
+    Trusted,
+    certificates_of,
+    enciphering,
+    valid_at,
+)
 from msh.protocol.ebms.agreement import Agreed
 from msh.protocol.ebms.encryption import has_to_be_decrypted, terms_of, told_alike
 from msh.protocol.ebms.message import AnswerTo, ReceivedMessage, errors_to_report
@@ -23,11 +31,13 @@ from msh.protocol.ebms.proof import (
 from msh.protocol.ebms.signature import SignatureTerms, SignedReference
 from msh.protocol.ebms.vocabulary import ErrorCode
 from msh.protocol.errors import Unreadable
+from msh.protocol.message import Payload
 from msh.signing_keys import our_key
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.refusals import note, refuse_answer
 from msh.store.sending.sent import find_envelope
 from msh.wire import part_content
+from msh.wire.dialect import dialect_named
 from msh.wire.ebms2 import encryption, signature
 from msh.wire.ebms2.signature import SignatureRefused
 from msh.wire.values import cid
@@ -61,6 +71,62 @@ def signer_of(row: Signable) -> Callable[[bytes], bytes] | None:
         for content_id, wire in zip(row.content_ids or (), row.wires or (), strict=True)
     }
     return partial(signature.sign, parts=parts, key=our_key())
+
+
+class Sealable(Protocol):
+    """The row of a message that is composed. `encryption_certificate`: PEM, of the partner."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def boundary(self) -> str: ...
+    @property
+    def encrypted(self) -> bool: ...
+    @property
+    def encryption_method(self) -> str: ...
+    @property
+    def encryption_certificate(self) -> str: ...
+    @property
+    def wires(self) -> Sequence[bytes] | None: ...
+    @property
+    def content_ids(self) -> Sequence[str] | None: ...
+    @property
+    def content_types(self) -> Sequence[str] | None: ...
+    @property
+    def labels(self) -> Sequence[str] | None: ...
+
+
+def sealed_parts(row: Sealable) -> list[bytes] | None:
+    """The parts of the message as they are encrypted now, other ones each time; None if the
+    agreement wants none (EB-185). Raises KeyUnusable."""
+    if not (row.encrypted and row.wires):
+        return None
+    certificate = _certificate_for(row.encryption_certificate)
+    described = zip(
+        row.wires, row.content_ids or (), row.content_types or (), row.labels or (), strict=True
+    )
+    payloads = [
+        Payload(
+            encryption.encrypt(
+                part_content(bytes(wire), row.boundary),
+                content_type,
+                certificate,
+                row.encryption_method,
+            ),
+            encryption.CONTENT_TYPE,
+            content_id,
+            label,
+        )
+        for wire, content_id, content_type, label in described
+    ]
+    return dialect_named(row.dialect).compose_parts(payloads, row.boundary)
+
+
+def _certificate_for(pem: str) -> x509.Certificate:
+    fit = [Trusted(one) for one in enciphering(certificates_of(pem))]
+    if (valid := valid_at(fit, timezone.now())) is None:
+        raise KeyUnusable("no certificate of the partner that is valid now may encipher keys")
+    return valid.certificate
 
 
 def opened(agreed: Agreed, received: ReceivedMessage) -> ReceivedMessage:

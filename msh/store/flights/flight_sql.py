@@ -214,8 +214,12 @@ LOAD_COPIES = Statement(
            agreement.our_party_context, agreement.their_party, agreement.their_party_context,
            message.from_role AS our_role, message.to_role AS their_role, message.service_type,
            {terms("ack", "ack_actor", "eliminates", "sync_reply", "soap_action")},
-           {terms("signed", "ack_signed")}, channel.address AS channel_address,
-           part.wires, part.content_ids, part.descriptions, {ROUTE_COLUMNS}
+           {terms("signed", "ack_signed", "encrypted")}, channel.address AS channel_address,
+           agreement.encryption_method,
+           COALESCE(NULLIF(agreement.encryption_certificate, ''), agreement.certificate)
+               AS encryption_certificate,
+           part.wires, part.sealed, part.content_ids, part.content_types, part.labels,
+           part.descriptions, {ROUTE_COLUMNS}
     FROM msh_outboundmessage message
     JOIN partners_agreement agreement ON agreement.id = message.agreement_id
     {CHANNEL_OF_MESSAGE}
@@ -223,7 +227,11 @@ LOAD_COPIES = Statement(
     LEFT JOIN partners_ownidentity own ON true
     LEFT JOIN LATERAL (
         SELECT array_agg(wire ORDER BY position) AS wires,
+               array_agg(encrypted ORDER BY position) FILTER (WHERE encrypted IS NOT NULL)
+                   AS sealed,
                array_agg(content_id ORDER BY position) AS content_ids,
+               array_agg(content_type ORDER BY position) AS content_types,
+               array_agg(label ORDER BY position) AS labels,
                array_agg(description ORDER BY position) AS descriptions
         FROM msh_outboundpayload WHERE message_id = message.id) part ON true
     WHERE message.id = ANY(%(keys)s)

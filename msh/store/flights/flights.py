@@ -6,7 +6,7 @@ window of a partner. An Acknowledgment and an operator need the flight alone, an
 conversation of a message that is sent in order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -18,7 +18,7 @@ from msh.protocol.flight.serial import Order
 from msh.protocol.reason import Reason
 from msh.store.engine import Call, run
 from msh.store.history import ITSELF, SYSTEM, Actor
-from msh.store.sending import link_sql
+from msh.store.sending import link_sql, message_sql
 from msh.store.sending.effects import text_of
 from msh.store.sending.unit import UnitOfWork
 
@@ -254,7 +254,9 @@ class Flights(UnitOfWork):
             self.record(partner_id, "", name, (was, now), detail, code=code_of(effects))
         GateWriter(self, partner_id, {}, name).write(effects)
 
-    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
+    def store_head(
+        self, key: int, head: bytes, body_sha256: bytes, sealed: Sequence[bytes] | None = None
+    ) -> None:
         """What was composed once, with the terms that the message is sent under from then on."""
         terms = text_of(self._flights[key].flight.terms)
         self.add(
@@ -262,6 +264,8 @@ class Flights(UnitOfWork):
                 key=key, head=head, body_sha256=body_sha256, at=self.now, terms=terms
             )
         )
+        if sealed:
+            self.add(message_sql.SEAL(key=key, parts=sealed))
 
     def _states(self) -> Iterable[Call[object]]:
         gates = [

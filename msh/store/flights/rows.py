@@ -157,7 +157,8 @@ class GateState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlyingCopy(RouteColumns):
     """A message as far as a copy of it needs it. `head` is None until the first is composed;
-    `channel_address` too, if its channel has none of its own."""
+    `channel_address` too, if its channel has none of its own. `sealed` has the parts of an
+    encrypted one in place of `wires`."""
 
     id: int
     message_id: str
@@ -187,8 +188,14 @@ class FlyingCopy(RouteColumns):
     sync_reply: str
     soap_action: str
     channel_address: str | None
+    encrypted: bool
+    encryption_method: str
+    encryption_certificate: str
     wires: Sequence[bytes] | None
+    sealed: Sequence[bytes] | None
     content_ids: Sequence[str] | None
+    content_types: Sequence[str] | None
+    labels: Sequence[str] | None
     descriptions: Sequence[str] | None
 
 

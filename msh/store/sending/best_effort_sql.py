@@ -1,5 +1,6 @@
 """BestEffort messages: outside the order of their link, one attempt each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,6 +55,10 @@ class BestEffortRow(CopyRow):
     sync_reply: str
     soap_action: str
     channel_address: str | None
+    encrypted: bool
+    encryption_method: str
+    encryption_certificate: str
+    content_types: Sequence[str] | None
 
 
 LOAD_BEST_EFFORT = Statement(
@@ -64,7 +69,11 @@ LOAD_BEST_EFFORT = Statement(
            agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
            message.to_role AS their_role, message.service_type, 'none' AS sync_reply,
            {terms("ack", "ack_actor", "eliminates", "soap_action", "signed", "ack_signed")},
-           channel.address AS channel_address,
+           {terms("encrypted")}, channel.address AS channel_address,
+           agreement.encryption_method,
+           COALESCE(NULLIF(agreement.encryption_certificate, ''), agreement.certificate)
+               AS encryption_certificate,
+           part.content_types,
         """,
     ),
     BestEffortRow,

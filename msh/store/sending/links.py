@@ -127,9 +127,13 @@ class OutboundLinks(UnitOfWork):
         """Write the link although it is the same: who has read its queue has to read it again."""
         self.locked(partner_id).changed = True
 
-    def store_head(self, key: int, head: bytes, body_sha256: bytes) -> None:
-        """Store the head of a message, composed once (D36)."""
+    def store_head(
+        self, key: int, head: bytes, body_sha256: bytes, sealed: Sequence[bytes] | None = None
+    ) -> None:
+        """Store the head of a message, composed once (D36), and its parts if they are encrypted."""
         self.add(message_sql.STORE_HEAD(key=key, head=head, body_sha256=body_sha256, at=self.now))
+        if sealed:
+            self.add(message_sql.SEAL(key=key, parts=sealed))
 
     def leave_out_notes(self) -> None:
         """Write nothing to the history that only says what came. What was asked for besides, such

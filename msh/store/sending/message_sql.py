@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
@@ -37,6 +38,8 @@ class CopyRow(RouteColumns):
     their_party: str
     their_party_context: str
     wires: Sequence[bytes] | None
+    sealed: ClassVar[None] = None
+    """What has a stored head here is not encrypted: a BestEffort message has one copy."""
     content_ids: Sequence[str] | None
     labels: Sequence[str] | None
     descriptions: Sequence[str] | None
@@ -118,6 +121,7 @@ COPIES = f"""
     LEFT JOIN LATERAL (
         SELECT array_agg(wire ORDER BY position) AS wires,
                array_agg(content_id ORDER BY position) AS content_ids,
+               array_agg(content_type ORDER BY position) AS content_types,
                array_agg(label ORDER BY position) AS labels,
                array_agg(description ORDER BY position) AS descriptions
         FROM msh_outboundpayload WHERE message_id = message.id) part ON true
@@ -305,6 +309,15 @@ STORE_HEAD = Write("""
     SET head = %(head)s, body_sha256 = %(body_sha256)s, first_sent_at = %(at)s
     WHERE id = %(key)s
 """)
+
+SEAL = Write(
+    """
+    UPDATE msh_outboundpayload part SET encrypted = sealed.part
+    FROM unnest(%(parts)b::bytea[]) WITH ORDINALITY sealed (part, position)
+    WHERE part.message_id = %(key)s AND part.position = sealed.position
+""",
+    order=Order.MESSAGE_AFTER_LINK,
+)
 
 INSERT_ATTEMPT = Write(
     """

@@ -9,7 +9,11 @@ from itertools import product
 
 import pytest
 import xmlsec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from lxml import etree
 
 from msh.pem import DecryptionKey, decryption_key
@@ -30,7 +34,7 @@ from msh.wire.ebms2 import encryption
 from msh.wire.ebms2.encryption import Opened, decrypt, decrypted, encrypt
 from msh.wire.ebms2.envelope import parse
 from tests.peer.ebms2 import message
-from tests.wire.ebms2.test_signature import key_of
+from tests.wire.ebms2.test_signature import NOW, key_of
 
 OCTETS = bytes(range(256)) * 40
 TYPE = 'text/xml; charset=iso-8859-1; x="a;b"'
@@ -284,6 +288,20 @@ def test_a_long_text_elsewhere_takes_the_place_of_nothing() -> None:
         beside,
     )
     assert decrypt(text, [ACME], ALL).why_not
+
+
+@pytest.mark.requirement("EB-185")
+def test_what_has_too_many_tags_is_not_read() -> None:
+    many = b"<a/>" * 20_001
+    assert decrypt(encrypted() + many, [ACME], ALL).why_not.endswith("that can be read")
+
+
+def test_nothing_is_encrypted_for_a_key_of_another_kind() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "them")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, NOW, NOW)
+    with pytest.raises(TypeError, match="no RSA key"):
+        encrypt(OCTETS, TYPE, builder.sign(key, hashes.SHA256()), "aes256-gcm")
 
 
 def received(*payloads: tuple[str, str, bytes], keys: list[DecryptionKey]) -> ReceivedMessage:

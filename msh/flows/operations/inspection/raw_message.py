@@ -4,6 +4,8 @@ on the wire."""
 import hashlib
 from dataclasses import dataclass
 
+from django.db.models.functions import Coalesce
+
 from msh import wire
 from msh.models import InboundMessage, InboundPayload, OutboundMessage, OutboundPayload
 from msh.wire.dialect import dialect_named
@@ -60,7 +62,8 @@ def body_of(message: OutboundMessage) -> Stored:
     if message.head is None or message.body_sha256 is None:
         raise BytesMissing("The body is composed when the message is first sent.")
     parts = OutboundPayload.objects.filter(message=message).order_by("position")
-    body = b"".join(bytes(each) for each in (message.head, *parts.values_list("wire", flat=True)))
+    sent = parts.values_list(Coalesce("encrypted", "wire"), flat=True)
+    body = b"".join(bytes(each) for each in (message.head, *sent))
     if hashlib.sha256(body).digest() != bytes(message.body_sha256):
         gone = message.size > 0 and not parts.exists()
         why = (

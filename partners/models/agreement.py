@@ -204,6 +204,13 @@ class Agreement(Ebms2Settings):
         self.refuse_impossible_terms()
         self._refuse_channels_that_do_not_fit()
 
+    def address_of(self, service: str, action: str) -> str:
+        """Where the channel of what we send leads; "": where the partner is."""
+        if not self.has_channels:
+            return ""
+        found = self.channels.filter(direction="out", service=service, action=action).first()
+        return found.address or "" if found else ""
+
     @property
     def has_order(self) -> bool:
         """Whether any of its messages are in the order of their conversation."""

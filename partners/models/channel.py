@@ -135,7 +135,8 @@ class Channel(models.Model):
     def _has(self) -> tuple[tuple[str, ...], str]:
         """Which terms it may have, and what it is."""
         if self.service == SERVICE:
-            return OF_SIGNAL, "A channel of signals"
+            has = OF_SIGNAL if Kind.of(self.service, self.action).answers else OF_QUESTION
+            return has, f"A channel of {self.action}"
         if self.direction == Direction.IN:
             return OF_INCOMING, "A channel of messages that the partner sends"
         return (*TERMS, "address"), ""
@@ -183,5 +184,7 @@ OF_INCOMING = (
     *("signed", "ack_signed", "encrypted"),
 )
 """Those of messages that the partner sends: what else there is, the partner decides."""
-OF_SIGNAL = ("our_role", "their_role", "signed", "address")
-"""Those of a signal of ours."""
+OF_QUESTION = ("our_role", "their_role", "address")
+"""Those of a Ping or StatusRequest of ours, or of our answer to one."""
+OF_SIGNAL = (*OF_QUESTION, "signed")
+"""Those of an Acknowledgment or MessageError of ours."""

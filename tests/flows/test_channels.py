@@ -8,13 +8,19 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from msh.api.submission import Agreements, prepared
+from msh.flows.receiving import ebms2, questions
+from msh.flows.receiving.incoming import Incoming
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit
 from msh.flows.sending.submit_many import submit_all
 from msh.models import Flight, OutboundMessage
+from msh.protocol.ebms.vocabulary import SERVICE
 from msh.transport.job import Job
 from partners.models import Channel
 from partners.models.partner import OutgoingKind
+from tests.keys import new_key, pem_of
+from tests.peer import Peer
+from tests.peer.ebms2 import Envelope, Outgoing, acknowledgment, message, ping
 
 from . import byhand
 from .flying import SILENT, Sky, make_sky
@@ -31,6 +37,10 @@ def out(action: str, **terms: Any) -> dict[str, Any]:
 
 def sky_with(*channels: dict[str, Any], **terms: Any) -> Sky:
     return make_sky(channels=list(channels), **terms)
+
+
+def signals(action: str, **terms: Any) -> dict[str, Any]:
+    return out(action, service=SERVICE, **terms)
 
 
 def jobs_by_action(sky: Sky) -> dict[str, Job]:
@@ -66,9 +76,7 @@ def test_a_submission_of_what_is_not_listed_is_refused_and_says_what_is(
 
 
 def test_channels_of_what_comes_or_of_signals_list_nothing_of_what_we_send() -> None:
-    signal = {"direction": "out", "action": "MessageError"}
-    signal["service"] = "urn:oasis:names:tc:ebxml-msg:service"
-    sky = sky_with({**out("Answer"), "direction": "in"}, signal)
+    sky = sky_with({**out("Answer"), "direction": "in"}, signals("MessageError"))
     assert sky.submit(action="New").pk
 
 
@@ -185,3 +193,66 @@ def test_channels_are_asked_for_only_where_there_are_any() -> None:
 
     # Beside the statement for the agreements, which is none of the ORM's.
     assert [statements(make_sky()), statements(sky_with(out("New"), out("Stock")))] == [0, 1]
+
+
+def receive(sky: Sky, out: Outgoing) -> None:
+    sent = sky.from_partner(out)
+    ebms2.receive(sky.partner, Incoming(sent.content_type, sent.body))
+
+
+def test_signals_go_where_their_channel_leads_and_else_where_the_partner_is() -> None:
+    """The default channel of signals, and its override."""
+    errors, pongs = "http://errors.example/ebms/", "http://pongs.example/ebms/"
+    sky = sky_with(
+        signals("MessageError", address=errors, our_role="Clerk"),
+        signals("Pong", address=pongs),
+        our_role="Shop",
+        their_role="Buyer",
+    )
+    for asked in (message(from_role="Buyer", to_role="Shop"), message(from_role="Thief"), ping()):
+        receive(sky, asked)
+
+    sent = {Envelope(job.body).text("eb:Action"): job for job in byhand.poll()}
+
+    assert {action: job.url for action, job in sent.items()} == {
+        "Acknowledgment": sky.partner.uri,
+        "MessageError": errors,
+        "Pong": pongs,
+    }
+    roles = {name: Envelope(job.body).text("eb:From/eb:Role") for name, job in sent.items()}
+    assert roles == {"Acknowledgment": "Shop", "MessageError": "Clerk", "Pong": "Shop"}
+
+
+def test_an_error_goes_to_the_error_address_unless_its_channel_leads_elsewhere() -> None:
+    sky = sky_with(signals("MessageError"), their_role="Buyer")
+    sky.partner.error_address = "http://sky.example/errors/"
+    sky.partner.save()
+    receive(sky, message(from_role="Thief"))
+    assert [job.url for job in byhand.poll()] == ["http://sky.example/errors/"]
+
+
+def test_a_ping_of_ours_goes_where_its_channel_leads() -> None:
+    with Peer() as peer:
+        sky = sky_with(signals("Ping", address=peer.address))
+        said = questions.ping(sky.partner, patience=0.1)
+        assert not said.is_answer
+        (request,) = peer.received
+        assert Envelope(request.body).text("eb:Action") == "Ping"
+
+
+def test_an_acknowledgment_is_signed_as_the_channel_of_its_message_says() -> None:
+    """Not as that of what comes from the partner: an unsigned one does not count for an Action that
+    wants it signed."""
+    certified = {"certificate": pem_of(new_key("them")), "ack_signed": False}
+    sky = sky_with(
+        out("New", ack_signed=True),
+        out("Stock", ack_signed=False),
+        {**out("Answer"), "direction": "in", "ack_signed": True},
+        **certified,
+    )
+    new, stock = (sky.submit(action=action) for action in ("New", "Stock"))
+    sky.poll()
+    for one in (new, stock):
+        receive(sky, acknowledgment(one.message_id))
+    assert [sky.state(one) for one in (new, stock)] == ["waiting", "acknowledged"]
+    assert sky.incidents() == ["answer_refused"]

@@ -150,7 +150,9 @@ def test_a_signal_has_only_what_signals_have() -> None:
     for name in {*TERMS} - {*OF_SIGNAL}:
         value = 1 if AGREEMENT[name] is int else True if AGREEMENT[name] is bool else "x"
         refused = refusals({**signal, name: value})
-        assert f"channels[0].{name}: A channel of signals has no {name}." in refused
+        assert f"channels[0].{name}: A channel of MessageError has no {name}." in refused
+    refused = refusals({**signal, "action": "Ping", "signed": True})
+    assert refused == ["channels[0].signed: A channel of Ping has no signed."]
     refused = refusals({**signal, "direction": "in"})
     assert refused == ["channels[0].direction: Signals of the partner have no channel."]
 

@@ -19,7 +19,7 @@ from msh.protocol.ebms.agreement import NO_SYNC, is_between
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import Message, SoapFault
 from msh.protocol.ebms.services import about_and_said
-from msh.protocol.ebms.vocabulary import Kind
+from msh.protocol.ebms.vocabulary import SERVICE, Kind
 from msh.store import history
 from msh.store.history import Actor, HistoryRow
 from msh.store.receiving.ebms2 import attribution_under
@@ -97,7 +97,9 @@ class _Question:
             raise NotPossible(f"Partner {partner.name} cannot be asked: {why}")
         self._agreement, self._patience, self._about = agreement, patience, about
         self._found = attribution_under(agreement)
-        self._signal = signal_about(self._found, timezone.now(), "", str(uuid.uuid4()))
+        self._kind = Kind.STATUS_REQUEST if about else Kind.PING
+        of_its_own = ("", str(uuid.uuid4()))
+        self._signal = signal_about(self._found, self._kind, timezone.now(), *of_its_own)
         self._answer = Kind.STATUS_RESPONSE if about else Kind.PONG
 
     def record(self, event: str, detail: str, actor: Actor = history.ITSELF) -> None:
@@ -134,6 +136,7 @@ class _Question:
                 None,
                 entity,
                 self._patience,
+                url=self._agreement.address_of(SERVICE, str(self._kind)),
                 answer_limit=_ANSWER_LIMIT,
                 crash_points=SIGNAL_CRASH_POINTS,
             )

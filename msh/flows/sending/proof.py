@@ -3,6 +3,7 @@ comes."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -35,7 +36,7 @@ from msh.protocol.message import Payload
 from msh.signing_keys import our_key
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.refusals import note, refuse_answer
-from msh.store.sending.sent import find_envelope
+from msh.store.sending.sent import find_sent
 from msh.wire import part_content
 from msh.wire.dialect import dialect_named
 from msh.wire.ebms2 import encryption, signature
@@ -203,12 +204,14 @@ def _is_unproven(agreed: Agreed, received: ReceivedMessage) -> bool:
 
 def _why_not(found: Attribution, received: ReceivedMessage, answer: AnswerTo) -> str:
     blocks = received.message.acknowledging(answer.message_id)
+    agreed = found.agreed
+    ours: tuple[SignedReference, ...] = ()
     says_digests = bool(received.signed_by_partner) or any(one.digests for one in blocks)
-    ours = _our_references(found, answer.message_id) if says_digests else ()
-    why = why_not_acknowledged(blocks, received, found.agreed, ours)
+    sent = None
+    if says_digests or agreed.ack_differs:
+        sent = find_sent(found.partner.pk, found.agreement_id, answer.message_id)
+    if sent is not None:
+        agreed = replace(agreed, ack_signed=sent.ack_signed)
+        ours = signature.references_of(sent.envelope) if says_digests else ()
+    why = why_not_acknowledged(blocks, received, agreed, ours)
     return f"the Acknowledgment {why}" if why else ""
-
-
-def _our_references(found: Attribution, message_id: str) -> tuple[SignedReference, ...]:
-    envelope = find_envelope(found.partner.pk, found.agreement_id, message_id)
-    return () if envelope is None else signature.references_of(envelope)

@@ -173,12 +173,13 @@ def _job(row: PendingSignal, now: datetime) -> Job:
     else:
         content_type, body = row.content_type, row.body  # tried again, or kept
     is_error = row.kind == SignalKind.ERROR
+    default = partner.error_destination if is_error else partner.destination
     return copies.job_of(
         row,
         _copy(row, content_type, body),
         Entity(content_type, body, dialect_named(row.dialect).headers),
         http_deadline(),
         message_id=row.ref_to_message_id,
-        url=partner.error_destination if is_error else partner.destination,
+        url=row.channel_address or default,
         crash_points=SIGNAL_CRASH_POINTS,
     )

@@ -1,11 +1,12 @@
 """The terms of an ebMS 2.0 agreement for messages that we receive, and the breaches of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .channel import Channel, channel_of, not_listed
 from .message import Defect, Error, Message, MessageHeader, Party, PartyId
-from .vocabulary import ErrorCode, Stage
+from .vocabulary import SERVICE, ErrorCode, Kind, Stage
 
 ALWAYS, NEVER = "always", "never"
 NO_SYNC, ANY_SYNC = "none", ""
@@ -36,7 +37,8 @@ class Agreed:
     has run out (EB-169, EB-172). `encrypted`: payloads are encrypted for us, `allow_rsa_1_5`: their
     keys may be by RSA 1.5 (EB-185).
 
-    `channels` are those of what the partner sends (EB-201).
+    `channels` are those of what the partner sends, `signals` those of our signals (EB-201).
+    `ack_differs`: the Acknowledgments of some Actions are signed, and those of others are not.
     """
 
     cpa_id: str
@@ -63,6 +65,8 @@ class Agreed:
     encrypted: bool = False
     allow_rsa_1_5: bool = False
     channels: tuple[Channel, ...] = ()
+    signals: tuple[Channel, ...] = ()
+    ack_differs: bool = False
 
     @property
     def ours(self) -> Party:
@@ -75,9 +79,31 @@ class Agreed:
 
 def under(agreed: Agreed, header: MessageHeader) -> Agreed:
     """What was agreed on for a message with this Service and Action: its channel's, and otherwise
-    the agreement's."""
+    the agreement's. Whether it is answered by a signed Acknowledgment, the channel of these says,
+    if it says so."""
     channel = channel_of(agreed.channels, header.service.value, header.action)
-    return replace(agreed, **channel.terms) if channel else agreed
+    terms = {**channel.terms} if channel else {}
+    of_ack = _of_signal(agreed, Kind.ACKNOWLEDGMENT)
+    if "signed" in of_ack:
+        terms["ack_signed"] = of_ack["signed"]
+    return replace(agreed, **terms) if terms else agreed
+
+
+def _of_signal(agreed: Agreed, kind: Kind) -> Mapping[str, Any]:
+    channel = channel_of(agreed.signals, SERVICE, str(kind))
+    return channel.terms if channel else {}
+
+
+def parties_of(agreed: Agreed, kind: Kind) -> tuple[Party, Party]:
+    """From and To of a signal of ours: with the Roles of its channel, if it has any."""
+    roles = {name: _of_signal(agreed, kind).get(name) for name in ("our_role", "their_role")}
+    found = replace(agreed, **{name: role for name, role in roles.items() if role is not None})
+    return found.ours, found.theirs
+
+
+def signs_errors(agreed: Agreed) -> bool:
+    """Whether our MessageErrors are signed: whenever they can be, unless their channel says no."""
+    return agreed.can_sign and bool(_of_signal(agreed, Kind.MESSAGE_ERROR).get("signed", True))
 
 
 def answers_on_connection(agreed: Agreed, message: Message) -> bool:

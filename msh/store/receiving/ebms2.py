@@ -23,6 +23,7 @@ from msh.protocol.ebms.message import (
     ReceivedMessage,
     digest_to_keep,
 )
+from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.flight.arrival import MessageArrived
 from msh.protocol.flight.conversation import Conversation, Position, position
 from msh.protocol.kinds import IncidentKind
@@ -33,6 +34,7 @@ from msh.store import capacity, incidents
 from msh.store.engine import Call, run
 from msh.store.sending.submissions import mark_in_use
 from partners.models import Agreement, Partner
+from partners.models.channel import Direction
 
 from . import conversation_sql, ebms2_sql
 from .accept import COUNT_DUPLICATE, store_calls
@@ -88,8 +90,10 @@ def attribution_under(agreement: Agreement) -> Attribution:
 
 
 def agreed_of(row: AgreementRow) -> Agreed:
-    channels = tuple(map(_channel, row.channels or ()))
-    signs = [row.signed, row.ack_signed, *(bool(_SIGNING & one.terms.keys()) for one in channels)]
+    rows = row.channels or ()
+    channels = tuple(_channel(one) for one in rows if one["direction"] == Direction.IN)
+    signals = tuple(_channel(one) for one in rows if one["service"] == SERVICE)
+    signing = [one.get(name, False) for one in rows for name in _SIGNING]
     return Agreed(
         cpa_id=row.tpa_id,
         our_party=PartyId(row.our_party, row.our_party_context),
@@ -108,18 +112,22 @@ def agreed_of(row: AgreementRow) -> Agreed:
         clock_tolerance=row.clock_tolerance,
         signed=row.signed,
         ack_signed=row.ack_signed,
-        can_sign=any(signs) and not why_no_key(),
+        can_sign=any((row.signed, row.ack_signed, *signing)) and not why_no_key(),
         certificates=(row.certificate,) if row.certificate else (),
         allow_sha1=row.allow_sha1,
         keep_expired=row.keep_expired,
         encrypted=row.encrypted,
         allow_rsa_1_5=row.allow_rsa_1_5,
         channels=channels,
+        signals=signals,
+        ack_differs=any(
+            "ack_signed" in one or (one["service"] == SERVICE and "signed" in one) for one in rows
+        ),
     )
 
 
 _TERMS = {field.name for field in fields(Agreed)}
-_SIGNING = {"signed", "ack_signed"}
+_SIGNING = ("signed", "ack_signed")
 
 
 def _channel(columns: Mapping[str, Any]) -> Channel:

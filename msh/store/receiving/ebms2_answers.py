@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from msh.models import SignalKind
 from msh.protocol.ebms import signals
-from msh.protocol.ebms.agreement import Agreed
+from msh.protocol.ebms.agreement import Agreed, parties_of, signs_errors
 from msh.protocol.ebms.message import Error, Message, ReceivedMessage, is_copy
+from msh.protocol.ebms.vocabulary import Kind
 from msh.protocol.receiver import Known
 from msh.protocol.uri import host_of
 from msh.signing_keys import our_key
@@ -73,7 +74,7 @@ def first_ack(pair: Pair, received: ReceivedMessage) -> KeptSignal:
     message, agreed = received.message, pair.found.agreed
     about = _About(message.header.message_id, message.header.conversation_id)
     ack = signals.acknowledgment(
-        signal_about(pair.found, pair.row.now, *about),
+        signal_about(pair.found, Kind.ACKNOWLEDGMENT, pair.row.now, *about),
         message.ack_requested,
         pair.row.known_at or pair.row.now,
         received.signed_by_partner,
@@ -109,9 +110,10 @@ def error_calls(
     """`code` is that of the inner language. With the digest of the message a further copy gets the
     same answer."""
     about, first = _About(message_id, conversation_id), errors[0]
-    error = signals.message_error(signal_about(pair.found, pair.row.now, *about), errors)
+    signal = signal_about(pair.found, Kind.MESSAGE_ERROR, pair.row.now, *about)
+    error = signals.message_error(signal, errors)
     kept = replace(
-        _kept(pair, about, SignalKind.ERROR, error, signed=pair.found.agreed.can_sign),
+        _kept(pair, about, SignalKind.ERROR, error, signed=signs_errors(pair.found.agreed)),
         code=code,
         location=first.location,
         description=first.description,
@@ -129,14 +131,12 @@ class _About(NamedTuple):
 
 
 def signal_about(
-    found: Attribution, now: datetime, message_id: str, conversation_id: str
+    found: Attribution, kind: Kind, now: datetime, message_id: str, conversation_id: str
 ) -> signals.Signal:
-    agreed = found.agreed
     host = host_of(found.partner.our_uri_or_default) or "msh"
     return signals.Signal(
-        agreed.ours,
-        agreed.theirs,
-        agreed.cpa_id,
+        *parties_of(found.agreed, kind),
+        found.agreed.cpa_id,
         conversation_id,
         f"{uuid.uuid4()}@{host}",
         now,

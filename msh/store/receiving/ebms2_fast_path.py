@@ -85,7 +85,8 @@ class _Agreement:
 
     def of(self, header: MessageHeader) -> "_Agreement":
         """With the terms of the channel of this message."""
-        return replace(self, agreed=under(self.agreed, header)) if self.agreed.channels else self
+        agreed = under(self.agreed, header)
+        return self if agreed is self.agreed else replace(self, agreed=agreed)
 
     def under(self, partner: Partner, *, unreached: bool = False) -> Attribution:
         return Attribution(partner, self.id, self.agreed, self.horizon, unreached)

@@ -98,9 +98,10 @@ def _load(partner_id: int, message_id: str) -> _Asked:
 
 def _answer(found: Attribution, message: Message, asked: _Asked) -> Message:
     header = message.header
-    signal = signal_about(found, asked.now, header.message_id, header.conversation_id)
+    about = (asked.now, header.message_id, header.conversation_id)
     if header.kind is Kind.PING:
-        return signals.pong(signal)
+        return signals.pong(signal_about(found, Kind.PONG, *about))
+    signal = signal_about(found, Kind.STATUS_RESPONSE, *about)
     status = status_of(asked.state, refuses=found.agreed.refuses_status)
     at = asked.received_at if status.is_known else None
     return signals.status_response(signal, StatusResponse(message.status_request, status, at))

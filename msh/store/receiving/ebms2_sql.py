@@ -13,8 +13,8 @@ from msh.store.sending.signals import ACKNOWLEDGED
 @dataclass(frozen=True)
 class AgreementRow:
     """An agreement, as far as receiving under it needs it. `horizon`: seconds for which copies of
-    a message may come. `unreached`: the partner does not answer to what we send. `channels` are
-    those of what the partner sends, with the columns that have a value; None: there are none."""
+    a message may come. `unreached`: the partner does not answer to what we send. `channels` have
+    the columns that have a value; None: there are no channels."""
 
     id: int
     partner_id: int
@@ -102,7 +102,7 @@ AGREEMENT_COLUMNS = """
             AND suspended_for = 'partner_unreachable') AS unreached,
     CASE WHEN agreement.has_channels THEN (
         SELECT json_agg(json_strip_nulls(to_json(channel))) FROM partners_channel channel
-        WHERE agreement_id = agreement.id AND direction = 'in') END AS channels
+        WHERE agreement_id = agreement.id) END AS channels
 """
 FIND_AGREEMENTS = Statement(
     f"""

@@ -2,30 +2,41 @@
 
 from dataclasses import dataclass
 
+from msh.store.channel_columns import CHANNEL_OF_MESSAGE, terms
 from msh.store.engine import Statement, run
 from msh.wire import stored_document
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class Sent:
+    """A message that was sent. `ack_signed`: its Acknowledgment is to be signed."""
+
     head: bytes
     boundary: str
+    ack_signed: bool
+
+    @property
+    def envelope(self) -> bytes:
+        """Its header document."""
+        return stored_document(bytes(self.head), self.boundary)
 
 
-_FIND_HEAD = Statement(
-    """
-    SELECT message.head, message.boundary
-    FROM msh_outboundmessage message JOIN msh_outboundlink link ON link.id = message.link_id
+_FIND = Statement(
+    f"""
+    SELECT message.head, message.boundary, {terms("ack_signed")}
+    FROM msh_outboundmessage message
+    JOIN msh_outboundlink link ON link.id = message.link_id
+    JOIN partners_agreement agreement ON agreement.id = message.agreement_id
+    {CHANNEL_OF_MESSAGE}
     WHERE link.partner_id = %(partner_id)s AND message.message_id = %(message_id)s
       AND message.agreement_id = %(agreement_id)s AND message.head IS NOT NULL
     """,
-    _Head,
+    Sent,
 )
 
 
-def find_envelope(partner_id: int, agreement_id: int, message_id: str) -> bytes | None:
-    """The header document of a message that was sent under this agreement; None if there is none,
-    or not any more."""
+def find_sent(partner_id: int, agreement_id: int, message_id: str) -> Sent | None:
+    """A message that was sent under this agreement; None if there is none, or not any more."""
     about = {"partner_id": partner_id, "agreement_id": agreement_id, "message_id": message_id}
-    (rows,) = run(_FIND_HEAD(**about))
-    return stored_document(bytes(rows[0].head), rows[0].boundary) if rows else None
+    (rows,) = run(_FIND(**about))
+    return rows[0] if rows else None

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
+from msh.protocol.ebms.vocabulary import SERVICE
 from msh.store import history
 from msh.store.engine import Call, Key, Order, Statement, Write
 from msh.store.history import HistoryRow
@@ -50,6 +51,8 @@ class PendingSignal(RouteColumns):
     transmitted: int
     """How often it was, so far."""
     routed: bool
+    channel_address: str | None
+    """Where the channel of such signals leads (EB-201); None if there is none, or without one."""
     now: datetime
 
 
@@ -112,6 +115,17 @@ _COLUMNS = f"""
         SELECT FROM msh_inboundmessage message
         WHERE message.link_id = signal.link_id AND message.state = 'routed'
           AND message.message_id = signal.ref_to_message_id) AS routed,
+    CASE WHEN signal.dialect = 'ebms2' THEN (
+        SELECT channel.address
+        FROM partners_agreement agreement
+        JOIN partners_channel channel
+          ON channel.agreement_id = agreement.id AND channel.direction = 'out'
+         AND channel.service = '{SERVICE}'
+         AND channel.action = CASE signal.kind WHEN 'Acknowledgement' THEN 'Acknowledgment'
+                                               WHEN 'Error' THEN 'MessageError'
+                                               ELSE signal.kind END
+        WHERE agreement.partner_id = partner.id AND agreement.tpa_id = signal.tpa_id
+          AND agreement.has_channels) END AS channel_address,
     clock_timestamp() AS now
 """
 _PARTNER = """

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from msh.protocol.ebms.agreement import Agreed, breaches, under
+from msh.protocol.ebms.agreement import Agreed, breaches, parties_of, signs_errors, under
 from msh.protocol.ebms.channel import Channel, NotListed, channel_of, not_listed
 from msh.protocol.ebms.message import Service
-from msh.protocol.ebms.vocabulary import SERVICE, ErrorCode, Stage
+from msh.protocol.ebms.vocabulary import SERVICE, ErrorCode, Kind, Stage
 
 from .test_arrival import AGREED, HEADER, MESSAGE
 
@@ -54,6 +54,59 @@ def test_a_term_of_the_channel_comes_before_that_of_the_agreement() -> None:
     assert (terms.ack, terms.their_role, terms.our_role) == ("never", "Buyer", "Shop")
     assert under(agreed, replace(order, action="Change")) == agreed
     assert under(AGREED, order) == AGREED
+
+
+def test_signals_have_the_roles_of_their_channel() -> None:
+    errors = Channel(SERVICE, "MessageError", {"our_role": "Shop"})
+    agreed = replace(AGREED, signals=(errors,), our_role="Seller", their_role="Buyer")
+    roles = {kind: [one.role for one in parties_of(agreed, kind)] for kind in Kind}
+    assert roles.pop(Kind.MESSAGE_ERROR) == ["Shop", "Buyer"]
+    assert [*roles.values()] == [["Seller", "Buyer"]] * len(roles)
+
+
+@pytest.mark.parametrize(
+    ("terms", "can_sign", "signed"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"signed": False}, True, False),
+        ({"signed": True}, True, True),
+        ({"signed": True}, False, False),
+    ],
+)
+def test_errors_are_signed_if_they_can_be_unless_their_channel_says_no(
+    terms: dict[str, bool], can_sign: bool, signed: bool
+) -> None:
+    errors = Channel(SERVICE, "MessageError", terms)
+    agreed = replace(AGREED, signals=(errors,), can_sign=can_sign)
+    assert signs_errors(agreed) is signed
+
+
+@pytest.mark.parametrize(
+    ("of_ack", "of_message", "of_agreement", "signed"),
+    [
+        (None, None, True, True),
+        (None, False, True, False),
+        (None, True, False, True),
+        (False, True, True, False),
+        (True, False, False, True),
+        (True, None, False, True),
+    ],
+)
+def test_the_channel_of_acknowledgments_says_whether_they_are_signed(
+    of_ack: bool | None, of_message: bool | None, of_agreement: bool, signed: bool
+) -> None:
+    """Else the channel of what they acknowledge, else the agreement."""
+    message = {} if of_message is None else {"ack_signed": of_message}
+    ack = {} if of_ack is None else {"signed": of_ack}
+    agreed = replace(
+        AGREED,
+        channels=(Channel("urn:orders", "New", message),),
+        signals=(Channel(SERVICE, "Acknowledgment", ack),),
+        ack_signed=of_agreement,
+    )
+    order = replace(HEADER, service=Service("urn:orders"), action="New")
+    assert under(agreed, order).ack_signed is signed
 
 
 @pytest.mark.parametrize(

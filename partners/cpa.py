@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils.text import slugify
 
-from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty
+from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty, Encryption, Signing
+from msh.protocol.ebms.message import PartyId
+from msh.protocol.ebms.signature import RSA_SHA256, SHA256
 from msh.protocol.ebms.vocabulary import SERVICE, Kind
 from msh.protocol.vocabulary import DeliverySemantics
-from partners.models.channel import OF_INCOMING
+from partners.models import Agreement
+from partners.models import Channel as ChannelRow
+from partners.models.channel import OF_INCOMING, Direction
 from partners.models.dialects import Dialect
 from partners.models.ebms2 import WEEK, EncryptionMethod, Presence
 
@@ -107,13 +111,14 @@ class _Draft:
             "their_role": roles[1] if ours else roles[0],
             "ack": channel.ack,
             "eliminates": channel.eliminates,
-            "semantics": _SEMANTICS[channel.ack == Presence.NEVER],
             "ordered": channel.ordered,
             "sync_reply": channel.sync_reply,
             "signed": channel.signing is not None,
             "ack_signed": channel.ack_signed == Presence.ALWAYS,
             "encrypted": channel.encryption is not None,
         }
+        if channel.ack in _SEMANTICS:
+            terms["semantics"] = _SEMANTICS[channel.ack]
         return terms | self._of_sender(channel)
 
     def _of_sender(self, channel: Channel) -> dict[str, Any]:
@@ -215,10 +220,135 @@ class _Draft:
 
 
 _SEMANTICS = {
-    True: DeliverySemantics.BEST_EFFORT.value,
-    False: DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
+    Presence.NEVER.value: DeliverySemantics.BEST_EFFORT.value,
+    Presence.ALWAYS.value: DeliverySemantics.ONCE_AND_ONLY_ONCE.value,
 }
+"""By AckRequested; else it is the application that decides."""
 
 
 def _key(action: Action) -> tuple[bool, str, str]:
     return action.is_ours, action.service, action.action
+
+
+class NoActions(ValueError):
+    """The agreement does not list what may be sent, and a CPA has to."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        super().__init__(
+            f"Agreement {agreement} lists no Services and Actions: add its channels first,"
+            " because a CPA names them."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What a CPA says of us, and no agreement does. Certificates in PEM; empty without a key."""
+
+    address: str
+    signing: str
+    encryption: str
+
+
+def cpa_of(agreement: Agreement, ours: Ours, now: datetime) -> Cpa:
+    """A CPA from which this agreement would be made (EB-200). It begins `now`, and ends in ten
+    years if the agreement has no end. Raises NoActions."""
+    return _Reverse(agreement, ours).cpa(now)
+
+
+class _Reverse:
+    def __init__(self, agreement: Agreement, ours: Ours) -> None:
+        self._agreement, self._ours = agreement, ours
+        self._partner = agreement.partner
+        # An agreement has the terms of the first action that its CPA lists.
+        channels = sorted(agreement.channels.all(), key=lambda one: len(one.terms))
+        self._channels = [one for one in channels if one.service != SERVICE]
+        self._signals = [one for one in channels if one.service == SERVICE and one.address]
+
+    def cpa(self, now: datetime) -> Cpa:
+        agreement, partner = self._agreement, self._partner
+        if not self._channels:
+            raise NoActions(agreement)
+        ours = PartyId(agreement.our_party, agreement.our_party_context)
+        theirs = PartyId(agreement.their_party, agreement.their_party_context)
+        start = now.replace(microsecond=0)
+        return Cpa(
+            agreement.tpa_id,
+            "2_0b",
+            "agreed",
+            start,
+            agreement.ends or start + _TEN_YEARS,
+            CpaParty(ours.value, (ours,)),
+            CpaParty(partner.display_name or partner.name, (theirs,)),
+            tuple(self._action(one) for one in self._channels),
+            self._of_signals(partner.destination, partner.error_address, is_ours=True),
+            self._of_signals(self._ours.address, "", is_ours=False),
+            {
+                one.action: self._of_signals(str(one.address), "", is_ours=True)
+                for one in self._signals
+            },
+        )
+
+    def _action(self, row: ChannelRow) -> Action:
+        agreed, is_ours = row.agreed, row.direction == Direction.OUT
+        ours, theirs = agreed.our_role, agreed.their_role
+        address = (row.address or self._partner.destination) if is_ours else self._ours.address
+        return Action(
+            is_ours,
+            row.service,
+            agreed.service_type,
+            row.action,
+            ours if is_ours else theirs,
+            theirs if is_ours else ours,
+            self._channel(agreed, address, is_ours=is_ours),
+        )
+
+    def _channel(self, agreed: Agreement, address: str, *, is_ours: bool) -> Channel:
+        is_reliable = agreed.ack != Presence.NEVER
+        return Channel(
+            ack=agreed.ack,
+            ack_signed=_ALWAYS[agreed.ack_signed],
+            eliminates=agreed.eliminates,
+            ack_actor=agreed.ack_actor,
+            sync_reply=agreed.sync_reply,
+            address=address,
+            error_address=self._partner.error_address if is_ours else "",
+            retries=agreed.retries if is_reliable else None,
+            retry_interval=agreed.retry_interval if is_reliable else None,
+            ordered=agreed.ordered,
+            persist_duration=agreed.persist_duration or None,
+            signing=self._signing(agreed, is_ours=is_ours),
+            encryption=self._encryption(agreed, is_ours=is_ours),
+        )
+
+    def _of_signals(self, address: str, error_address: str, *, is_ours: bool) -> Channel:
+        never, agreed = Presence.NEVER.value, self._agreement
+        signing = self._signing(agreed, is_ours=is_ours)
+        to, sync = agreed.ack_actor, agreed.sync_reply
+        return Channel(never, never, never, to, sync, address, error_address, signing=signing)
+
+    def _signing(self, agreed: Agreement, *, is_ours: bool) -> Signing | None:
+        if not agreed.signed:
+            return None
+        certificate = self._ours.signing if is_ours else _first(agreed.certificate)
+        return Signing(RSA_SHA256, SHA256, certificate)
+
+    def _encryption(self, agreed: Agreement, *, is_ours: bool) -> Encryption | None:
+        """For the key of the one who gets it."""
+        if not agreed.encrypted:
+            return None
+        theirs = _first(agreed.encryption_certificate or agreed.certificate)
+        method = agreed.encryption_method
+        space = "2009/xmlenc11" if method.endswith("gcm") else "2001/04/xmlenc"
+        uri = f"http://www.w3.org/{space}#{method}"
+        return Encryption(uri, theirs if is_ours else self._ours.encryption)
+
+
+_ALWAYS = {True: Presence.ALWAYS.value, False: Presence.NEVER.value}
+_TEN_YEARS = timedelta(days=3_652)
+
+
+def _first(pems: str) -> str:
+    """A CPA has one certificate at a place, an agreement the successor, too."""
+    end = "-----END CERTIFICATE-----"
+    first, found, _ = pems.partition(end)
+    return (first + found).strip()

@@ -66,7 +66,7 @@ _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "Constituent": ("idref",),
 }
 _PER_MESSAGE = ("always", "never", "perMessage")
-_ACTOR = "urn:oasis:names:tc:ebxml-msg:actor:"
+ACTOR = "urn:oasis:names:tc:ebxml-msg:actor:"
 _VALUES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Status", "value"): ("proposed", "agreed", "signed"),
     ("MessagingCharacteristics", "ackRequested"): _PER_MESSAGE,
@@ -76,7 +76,7 @@ _VALUES: Mapping[tuple[str, str], tuple[str, ...]] = {
         *("none", "mshSignalsOnly", "signalsOnly", "responseOnly"),
         "signalsAndResponse",
     ),
-    ("MessagingCharacteristics", "actor"): (f"{_ACTOR}nextMSH", f"{_ACTOR}toPartyMSH"),
+    ("MessagingCharacteristics", "actor"): (f"{ACTOR}nextMSH", f"{ACTOR}toPartyMSH"),
     ("Endpoint", "type"): ("login", "request", "response", "error", "allPurpose"),
 }
 _NAMED_BY = {

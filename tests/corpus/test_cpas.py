@@ -2,15 +2,18 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from django.db import transaction
+from lxml import etree
 
 from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, plan
 from msh.store.history import Actor
-from msh.wire.cpa import parties
+from msh.wire.cpa import parties, read
+from msh.wire.cpa_writer import compose
 from partners.export import exported
 from partners.models import Agreement, CpaDocument, Partner
 from tests.keys import new_key, pem_of
@@ -73,6 +76,18 @@ def test_all_are_imported_as_both_parties(corpus: Path) -> None:
             assert again.changes == [], name
             transaction.set_rollback(True)
     assert count == 2 * 51
+
+
+@pytest.mark.requirement("EB-200")
+def test_what_we_write_is_valid_by_the_schema_and_read_again(corpus: Path) -> None:
+    schema = etree.XMLSchema(etree.parse(corpus / "ebms-core/xsd/cpp-cpa-2_0.xsd"))
+    for name, content, wanted in each(corpus):
+        cpa = in_force(content, wanted).cpa
+        written = compose(cpa)
+        schema.assertValid(etree.fromstring(written))
+        again = read(written, cpa.ours)
+        assert sorted(again.actions, key=repr) == sorted(cpa.actions, key=repr), name
+        assert replace(again, actions=(), notes=()) == replace(cpa, actions=(), notes=()), name
 
 
 def outcome(content: bytes, wanted: Wanted, now: datetime = TODAY) -> str:

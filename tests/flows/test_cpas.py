@@ -11,9 +11,11 @@ from django.core.management import CommandError, call_command
 
 from msh.flows.sending.submit import submit
 from msh.models import SettingChange
+from msh.protocol.ebms.vocabulary import SERVICE
 from partners.export import exported
 from partners.models import Agreement, Channel, CpaDocument, Credential, Partner
-from tests.keys import new_key, pem_of
+from partners.setup import apply
+from tests.keys import environment, new_key, pem_of
 from tests.wire.cpas import ENCRYPTED, SIGNED, certificate_of, cpa
 
 pytestmark = pytest.mark.django_db
@@ -216,3 +218,98 @@ def test_the_cpa_stays_when_its_agreement_is_deleted(given: Path) -> None:
     imported(given, cpa(), "--we", "acme-1")
     Agreement.objects.all().delete()
     assert bytes(CpaDocument.objects.get(agreement=None).content) == cpa()
+
+
+def exported_to(file: Path, *options: str) -> bytes:
+    call_command("cpa", str(file), "--export", "cpa-1", *options, stdout=StringIO())
+    return file.read_bytes()
+
+
+@pytest.mark.requirement("EB-200")
+def test_a_cpa_is_exported_as_it_came(given: Path) -> None:
+    content = b"\n".join((cpa(), b"<!-- agreed on Monday -->"))
+    imported(given, content, "--we", "acme-1")
+    assert exported_to(given) == content
+    with pytest.raises(CommandError, match="with CPAId 'cpa-9'"):
+        call_command("cpa", str(given), "--export", "cpa-9")
+
+
+def by_hand(settings: Any, folder: Path) -> Agreement:
+    us, them = new_key("us"), new_key("them")
+    for name, value in environment(folder, [us]).items():
+        setattr(settings, name, value.split(","))
+    settings.MSH_DECRYPTION_KEY = settings.MSH_SIGNING_KEY
+    signal = {"service": SERVICE, "action": "MessageError", "address": "https://h.example/e"}
+    agreement = {
+        "preset": "ebms-core",
+        "tpa_id": "cpa-1",
+        "our_party": "1",
+        "our_party_type": "urn:osb:oin",
+        "their_party": "2",
+        "their_party_type": "urn:osb:oin",
+        "our_role": "Buyer",
+        "their_role": "Seller",
+        "service_type": "urn:osb:services",
+        "signed": True,
+        "ack_signed": True,
+        "encrypted": True,
+        "certificate": pem_of(them),
+        "retries": 5,
+        "retry_interval": 300,
+        "persist_duration": 1_800,
+        "ends": "2031-01-01T00:00:00+00:00",
+        "channels": [
+            {"direction": "out", "service": "orders", "action": "new"},
+            {"direction": "out", "service": "orders", "action": "ask", **_PLAIN, **_ELSEWHERE},
+            {"direction": "in", "service": "orders", "action": "confirm", "our_role": "Desk"},
+            {"direction": "out", **signal},
+        ],
+    }
+    partner = {"name": "them", "uri": "https://them.example/ebms", "agreements": [agreement]}
+    apply({"partners": [partner]})
+    return Agreement.objects.get()
+
+
+_PLAIN = {
+    "ack": "never",
+    "eliminates": "never",
+    "semantics": "BestEffort",
+    "signed": False,
+    "ack_signed": False,
+    "encrypted": False,
+}
+_ELSEWHERE = {"address": "https://them.example/questions", "sync_reply": "signalsAndResponse"}
+
+
+@pytest.mark.requirement("EB-200")
+def test_a_cpa_made_of_an_agreement_is_that_agreement(
+    given: Path, settings: Any, tmp_path: Path
+) -> None:
+    """And its partner reads the same from the other side."""
+    agreement = by_hand(settings, tmp_path)
+    before = exported()
+    content = exported_to(given, "--partner", "them")
+    answer = imported(given, content)
+    changed = {tuple(one["fields"]) for one in answer["changes"] if one["what"] == "updated"}
+    assert changed <= {("encryption_certificate",)}
+    after = exported()
+    for document in (before, after):
+        del document["partners"][0]["agreements"][0]["encryption_certificate"]
+    assert after == before
+
+    agreement.partner.delete()
+    imported(given, content, "--we", "2")
+    mirrored = Agreement.objects.get()
+    assert (mirrored.our_party, mirrored.their_party) == ("2", "1")
+    assert mirrored.partner.uri == settings.MSH_URI
+    ours = {one.action: one.direction for one in mirrored.channels.all()}
+    assert ours == {"confirm": "out", "new": "in", "ask": "in"}
+    assert mirrored.certificate in mirrored.encryption_certificate
+
+
+@pytest.mark.requirement("EB-200")
+def test_an_agreement_without_actions_makes_no_cpa(settings: Any, tmp_path: Path) -> None:
+    agreement = by_hand(settings, tmp_path)
+    agreement.channels.all().delete()
+    with pytest.raises(CommandError, match="lists no Services and Actions"):
+        exported_to(tmp_path / "cpa.xml")

@@ -10,10 +10,12 @@ from hashlib import sha256
 from typing import Any
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from django.db import transaction
 
+from msh.decryption_keys import our_decryption_keys
 from msh.models import OutboundMessage
-from msh.pem import KeyUnusable, certificates_of
+from msh.pem import KeyUnusable, SigningKey, certificates_of, valid_at
 from msh.protocol.ebms.cpa import Cpa, NotOne, who_is_us, why_not_in_force
 from msh.protocol.ebms.message import PartyId
 from msh.protocol.errors import Unreadable
@@ -22,8 +24,9 @@ from msh.signing_keys import our_keys
 from msh.store.clock import read_clock
 from msh.store.history import Actor
 from msh.wire.cpa import parties, read
+from msh.wire.cpa_writer import compose
 from partners import export, setup
-from partners.cpa import Drafted, Known, drafted, name_of
+from partners.cpa import Drafted, Known, NoActions, Ours, cpa_of, drafted, name_of
 from partners.models import Agreement, CpaDocument, Partner
 from partners.models.dialects import Dialect
 
@@ -137,6 +140,30 @@ def stored(agreement: Agreement) -> CpaDocument | None:
     return CpaDocument.objects.filter(agreement=agreement).first()
 
 
+def made_of(agreement: Agreement, now: datetime | None = None) -> bytes:
+    """A CPA for the gateway of the partner, from an agreement that was made by hand (EB-200).
+    Raises CpaRefused."""
+    now = now or read_clock()
+    uri = agreement.partner.our_uri_or_default
+    if not uri:
+        raise CpaRefused("We have no address that a partner could send to: set MSH_URI.")
+    try:
+        keys = our_keys()
+        opens = [one.private.public_key() for one in our_decryption_keys()]
+        encryption = [one for one in keys if one.certificate.public_key() in opens]
+        ours = Ours(uri, _pem(valid_at(keys, now)), _pem(valid_at(encryption, now)))
+        return compose(cpa_of(agreement, ours, now))
+    except (NoActions, KeyUnusable) as problem:
+        raise CpaRefused(str(problem)) from None
+
+
+def _pem(key: SigningKey | None) -> str:
+    """Its certificate; empty without one: a CPA then has only the name of a key."""
+    if key is None:
+        return ""
+    return key.certificate.public_bytes(Encoding.PEM).decode().strip()
+
+
 def _our_party_ids() -> set[PartyId]:
     ours = Agreement.objects.filter(dialect=Dialect.EBMS2)
     return {PartyId(*one) for one in ours.values_list("our_party", "our_party_context").distinct()}
@@ -195,9 +222,8 @@ def _notes_of_keys(cpa: Cpa) -> list[str]:
     if not have:
         return ["Our messages have to be signed: set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE."]
     missing = [one for pem in named for one in certificates_of(pem) if one not in have]
-    return [
-        f"We have no key for the certificate that it has of us: {_subject(missing[0])}."
-    ] * bool(missing)
+    text = "We have no key for the certificate that it has of us"
+    return [f"{text}: {_subject(one)}." for one in missing]
 
 
 def _subject(certificate: x509.Certificate) -> str:

@@ -1,4 +1,4 @@
-"""`manage.py cpa FILE`: a partner and an agreement from a CPA 2.0."""
+"""`manage.py cpa FILE`: a partner and an agreement from a CPA 2.0, or the CPA of an agreement."""
 
 import getpass
 from argparse import ArgumentParser
@@ -7,10 +7,11 @@ from pathlib import Path
 from django.core.management.base import CommandError
 
 from msh.flows.operations.configure import ChangedMeanwhile
-from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, plan
+from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, made_of, plan, stored
 from msh.management.cli import MshCommand
 from msh.store.history import Actor
 from msh.wire.cpa import LIMIT
+from partners.models import Agreement
 
 
 class Command(MshCommand):
@@ -34,6 +35,12 @@ class Command(MshCommand):
             metavar="PEM",
             help="the certificate of the partner, if the CPA has only its name",
         )
+        parser.add_argument(
+            "--export",
+            default="",
+            metavar="CPAID",
+            help="write FILE: the CPA that this agreement was made from, or one made of it",
+        )
         parser.add_argument("--dry-run", action="store_true", help="change nothing")
         parser.add_argument(
             "--not-yet", action="store_true", help="also one that is proposed, or begins later"
@@ -42,6 +49,9 @@ class Command(MshCommand):
     def handle(
         self, *args: object, file: Path, certificate: Path | None, dry_run: bool, **options: str
     ) -> None:
+        if options["export"]:
+            self._export(file, options["export"], options["partner"])
+            return
         pem = _read(certificate).decode("ascii", "replace") if certificate else ""
         wanted = Wanted(options["we"], options["partner"], pem, bool(options["not_yet"]))
         try:
@@ -53,6 +63,24 @@ class Command(MshCommand):
         except ChangedMeanwhile:
             raise CommandError("The configuration has changed meanwhile. Try again.") from None
         self.answer(_as_json(planned, applied=not dry_run), _in_words(planned, applied=not dry_run))
+
+    def _export(self, file: Path, cpa_id: str, partner: str) -> None:
+        of_partner = {"partner": self.partner(partner)} if partner else {}
+        found = list(Agreement.objects.filter(dialect="ebms2", tpa_id=cpa_id, **of_partner))
+        if len(found) != 1:
+            many = "several agreements" if found else "no ebMS 2.0 agreement"
+            raise CommandError(f"There are {many} with CPAId {cpa_id!r}: see --partner.")
+        kept = stored(found[0])
+        try:
+            content = bytes(kept.content) if kept else made_of(found[0])
+            file.write_bytes(content)
+        except CpaRefused as refused:
+            raise CommandError(str(refused)) from None
+        except OSError as problem:
+            raise CommandError(f"{file} cannot be written: {problem.strerror}.") from None
+        what = f"as it was imported on {kept.imported_at:%Y-%m-%d}" if kept else "made of it"
+        answer = {"cpa_id": cpa_id, "imported": kept is not None, "bytes": len(content)}
+        self.answer(answer, f"{file}: the CPA of agreement {cpa_id}, {what}.")
 
 
 def _as_json(planned: Plan, *, applied: bool) -> dict[str, object]:

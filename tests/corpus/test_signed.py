@@ -1,19 +1,28 @@
-"""The signed messages that ebms-core has sent, through the socket of a web process."""
+"""The signed and encrypted messages that ebms-core has sent, through the socket of a process."""
 
+import os
+import re
+from base64 import encodebytes
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from msh.models import InboundMessage, Signal
+from msh.models import InboundMessage, Incident, Signal
 from msh.pem import Trusted, certificates_of
 from msh.protocol.ebms.message import ReceivedMessage
 from msh.protocol.ebms.signature import SignatureTerms
 from msh.wire.ebms2.envelope import parse
 from msh.wire.ebms2.signature import SignatureRefused, references_of, verified
 from partners.models import Agreement, Credential, Partner, digest_of
-from tests.keys import environment, new_key
+from tests.keys import decrypting, environment, new_key
 from tests.peer.ebms2 import Envelope
 from tests.peer.sending import Request
 from tests.web import web_process
@@ -35,7 +44,8 @@ def captured(corpus: Path) -> Path:
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[str]:
-    with web_process(tmp_path, **environment(tmp_path, [new_key("us")])) as port:
+    keys = environment(tmp_path, [new_key("us")]) | decrypting(tmp_path, [new_key("us")])
+    with web_process(tmp_path, **keys) as port:
         yield f"http://127.0.0.1:{port}/ebxml/"
 
 
@@ -75,12 +85,12 @@ def test_what_it_has_encrypted_afterwards_does_not(captured: Path, count: int) -
         proven(captured, *read(captured, f"{ENCRYPTED}.{count}.message"))
 
 
-def agree(captured: Path, name: str, count: int) -> tuple[str, ReceivedMessage]:
+def agree(captured: Path, name: str, count: int, **terms: Any) -> tuple[str, ReceivedMessage]:
     """A partner for each message, under the agreement that it wants; its token."""
     content_type, body = read(captured, f"{name}.{count}.message")
     message = parse(content_type, body)
     header = message.message.header
-    token = f"{name}-{count}"
+    token = f"{name}-{count}-{Partner.objects.count()}"
     partner = Partner.objects.create(name=token, uri=f"http://{token}.example/ebms/")
     Credential.objects.create(partner=partner, sha256=digest_of(token))
     ours, theirs = header.to_party.party_ids[0], header.from_party.party_ids[0]
@@ -95,10 +105,10 @@ def agree(captured: Path, name: str, count: int) -> tuple[str, ReceivedMessage]:
         their_party_context=theirs.type,
         service_type=header.service.type,
         signed=True,
-        ack_signed=name.endswith(".ack"),
         certificate=(captured / "signer.pem").read_text().strip(),
         allow_sha1=True,
         clock_tolerance=86_400,
+        **{"ack_signed": name.endswith(".ack"), **terms},
     )
     agreement.full_clean()
     agreement.save()
@@ -136,8 +146,64 @@ def test_signed_messages_are_taken_and_spoilt_ones_are_not(captured: Path, web: 
             assert stored.exists() or [code for code, _ in answer.errors] == over, token
 
 
+def for_us(captured: Path, count: int) -> tuple[str, bytes]:
+    """The message that ebms-core has encrypted, with the key and the content of each payload
+    encrypted for us, all else as it wrote it: nobody has the key that it was for. The payloads are
+    those of the message that it has only signed."""
+    content_type, body = read(captured, f"{ENCRYPTED}.{count}.message")
+    plain = parse(*read(captured, f"{PLAIN[0]}.{count}.message")).payloads
+    public = new_key("us").certificate.public_key()
+    assert isinstance(public, RSAPublicKey)
+    for cipher, payload in zip(parse(content_type, body).payloads, plain, strict=True):
+        session, begin = os.urandom(32), os.urandom(16)
+        fill = 16 - len(payload.content) % 16
+        cbc = Cipher(AES(session), CBC(begin)).encryptor()
+        octets = begin + cbc.update(payload.content + bytes([fill] * fill)) + cbc.finalize()
+        values = iter((public.encrypt(session, PKCS1v15()), octets))
+        changed = re.sub(
+            b"(?<=<xenc:CipherValue>)[^<]*",
+            lambda _: b"&#13;\n".join(encodebytes(next(values)).split()),  # noqa: B023  is used now
+            cipher.content,
+        )
+        assert len(changed) == len(cipher.content)
+        body = body.replace(cipher.content, changed)
+    return content_type, body
+
+
+@pytest.mark.requirement("EB-176", "EB-185")
+def test_encrypted_messages_are_taken_in_the_order_of_ebms_core(captured: Path, web: str) -> None:
+    """Its signature is over what was encrypted, by CBC and RSA 1.5 in lines that end in &#13;."""
+    terms = {"encrypted": True, "allow_rsa_1_5": True, "ack_signed": True}
+    for count in COUNTS:
+        token, _ = agree(captured, ENCRYPTED, count, **terms)
+        content_type, body = for_us(captured, count)
+        answer = answered(web, token, content_type, body)
+        codes = [code for code, _ in answer.errors]
+        stored = InboundMessage.objects.filter(link__partner__name=token)
+        assert stored.exists() or codes == ["TimeToLiveExpired"], (count, codes)
+
+
+@pytest.mark.requirement("EB-185", "EB-187")
+def test_encrypted_messages_for_another_key_are_refused(captured: Path, web: str) -> None:
+    """So are those by RSA 1.5, where it was not agreed."""
+    terms = {"encrypted": True, "ack_signed": True}
+    for count in COUNTS[1:]:
+        for old, make, reason in (
+            (True, read, "cannot be decrypted by a key of ours"),
+            (False, for_us, "rsa-1_5', which is not taken"),
+        ):
+            token, _ = agree(captured, ENCRYPTED, count, allow_rsa_1_5=old, **terms)
+            name: Any = f"{ENCRYPTED}.{count}.message" if make is read else count
+            answer = answered(web, token, *make(captured, name))
+            found = [(code, place.rpartition("/")[2]) for code, place in answer.errors]
+            assert found == [("SecurityFailure", "eb:Manifest")]
+            incident = Incident.objects.get(partner__name=token)
+            assert reason in incident.detail
+    assert not InboundMessage.objects.exists()
+
+
 @pytest.mark.requirement("EB-177", "EB-185")
-def test_encrypted_messages_are_refused(captured: Path, web: str) -> None:
+def test_encrypted_messages_are_refused_without_such_an_agreement(captured: Path, web: str) -> None:
     for count in COUNTS[1:]:
         token, _ = agree(captured, ENCRYPTED, count)
         answer = answered(web, token, *read(captured, f"{ENCRYPTED}.{count}.message"))

@@ -14,7 +14,6 @@ from django.db import IntegrityError, InterfaceError, InternalError, Operational
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions, serializers, status
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,6 +26,8 @@ from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import AgreementEnded, MessageIdReused, PartnerClosed
 from msh.logs import request_id
 from msh.protocol.reason import Refusal, refusal_of
+
+from .rendering import JsonRenderer
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ TITLES = {
 }
 
 
-class ProblemRenderer(JSONRenderer):
+class ProblemRenderer(JsonRenderer):
     media_type = "application/problem+json"
 
 

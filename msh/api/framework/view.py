@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from django.http import HttpResponse
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -20,6 +20,7 @@ from msh.store.history import Actor
 
 from .access import HasScope, TokenAuthentication, TokenThrottle, partners_of
 from .problems import LengthRequired, TooLarge, Unreadable, UnsupportedEncoding, handler
+from .rendering import JsonRenderer
 
 SMALL = 64 * 1024  # bytes
 ROOT = "/api/v1"
@@ -49,7 +50,7 @@ class ApiView(APIView):
     permission_classes = [HasScope]
     throttle_classes = [TokenThrottle]
     content_negotiation_class = OneAnswer
-    renderer_classes = [JSONRenderer]
+    renderer_classes = [JsonRenderer]
     scopes: dict[str, Scope] = {}
     takes_tags = False
     """It compares If-Match; elsewhere a request with one is refused."""

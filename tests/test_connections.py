@@ -3,13 +3,14 @@
 import runpy
 import socket
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InternalError, OperationalError, ProgrammingError, connection
+from django.db import DataError, InternalError, OperationalError, ProgrammingError, connection
 from kombu import Connection
 
 import msh
@@ -224,6 +225,34 @@ def test_connections_to_redis_have_limits_of_time() -> None:
         assert made["socket_keepalive_options"][socket.TCP_KEEPIDLE] == 4
     given = celery_connection(f"{PLAIN}?keepalives_idle=60")["socket_keepalive_options"]
     assert given[socket.TCP_KEEPIDLE] == 60
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("2026-11-28 01:02:03.450407+00", datetime(2026, 11, 28, 1, 2, 3, 450_407, UTC)),
+        ("2026-11-28 01:02:03.45+00", datetime(2026, 11, 28, 1, 2, 3, 450_000, UTC)),
+        ("2026-11-28 01:02:03+00", datetime(2026, 11, 28, 1, 2, 3, tzinfo=UTC)),
+        ("2026-11-28 01:02:03.000001+05:30", datetime(2026, 11, 27, 19, 32, 3, 1, UTC)),
+        ("0001-01-01 00:00:00+00", datetime(1, 1, 1, tzinfo=UTC)),
+        ("9999-12-31 23:59:59.999999+00", datetime.max.replace(tzinfo=UTC)),
+    ],
+)
+def test_moments_are_read_in_utc(said: str, read: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz", [said])
+        (found,) = cursor.fetchone()
+    assert (found, found.tzinfo) == (read, UTC)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("said", ["infinity", "0044-03-15 12:00:00+00 BC", "10000-01-01 00:00+00"])
+def test_moment_that_python_does_not_have_is_an_error(said: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz", [said])
+        with pytest.raises(DataError, match="timestamp"):
+            cursor.fetchone()
 
 
 @pytest.mark.django_db

@@ -29,7 +29,7 @@ from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
 from msh.transport import signature
 from msh.transport.tls import TlsUnusable, client_context
-from partners.models import Agreement
+from partners.models import Agreement, Credential, CredentialKind
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
 from partners.retention import kept_longer
@@ -63,6 +63,7 @@ def check_settings(
         *_second_person(),
         *_time_zone(),
         *_proxies(),
+        *_certificate_header(),
         *_metrics(),
         *_traces(),
         *sign_on_settings.check_provider(),
@@ -77,7 +78,13 @@ def check_deployment(
     """Check for settings that are valid, but dangerous for the existing partners or this
     database."""
     try:
-        return [*_wide_proxies(), *_old_snapshot(), *_unsigned(), *_undecrypted()]
+        return [
+            *_wide_proxies(),
+            *_certificates_without_header(),
+            *_old_snapshot(),
+            *_unsigned(),
+            *_undecrypted(),
+        ]
     except DatabaseError:
         return []  # `check_store` says so
 
@@ -191,6 +198,47 @@ def _proxies() -> Iterator[CheckMessage]:
             f"MSH_TRUSTED_PROXIES: {problem}.",
             hint="Write networks such as 192.0.2.1 or 10.0.0.0/8, separated by commas.",
             id="msh.E013",
+        )
+
+
+_OWN_MEANING = re.compile(
+    r"authorization|cookie|host|connection|content-.*|x-forwarded-.*", re.IGNORECASE
+)
+
+
+def _certificate_header() -> Iterator[CheckMessage]:
+    name = settings.MSH_CLIENT_CERTIFICATE_HEADER
+    if not name:
+        return
+    why = "" if settings.MSH_TRUSTED_PROXIES else "MSH_TRUSTED_PROXIES names no proxy that sets it"
+    if not re.fullmatch(r"[A-Za-z0-9-]+", name) or _OWN_MEANING.fullmatch(name):
+        why = f"{name!r} is no name of a header of its own"
+    if why:
+        yield Error(
+            f"MSH_CLIENT_CERTIFICATE_HEADER: {why}.",
+            hint="Set it to the header that the proxy sets, such as X-Client-Certificate, or leave"
+            " it empty. See docs/tls.md.",
+            id="msh.E027",
+        )
+
+
+def _certificates_without_header() -> Iterator[CheckMessage]:
+    known = Credential.objects.filter(kind=CredentialKind.CERTIFICATE).select_related("partner")
+    if (first := known.first()) is None:
+        return
+    if not settings.MSH_CLIENT_CERTIFICATE_HEADER:
+        yield Caution(
+            f"Partner {first.partner} has a client certificate as credential, and nothing says in"
+            " which header the proxy names it.",
+            hint="Set MSH_CLIENT_CERTIFICATE_HEADER; see docs/tls.md.",
+            id="msh.W009",
+        )
+    elif wide := proxies.too_wide():
+        yield Caution(
+            f"MSH_TRUSTED_PROXIES trusts {', '.join(map(str, wide))}: whoever has an address there"
+            f" may claim the client certificate of partner {first.partner}.",
+            hint="Name the addresses of the proxies one by one. See docs/proxies.md.",
+            id="msh.W010",
         )
 
 

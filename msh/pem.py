@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from msh.protocol.ebms.signature import RSA_SHA256, SHA256
 
 _PRIVATE = "PRIVATE KEY"
+NAME_LIMIT = 100  # characters of a subject or issuer
 BITS = 2048
 """The shortest RSA key that is taken, or that we sign with."""
 
@@ -121,3 +122,12 @@ def valid_at(keys: Iterable[One], now: datetime) -> One | None:
         if one.certificate.not_valid_before_utc <= now <= one.certificate.not_valid_after_utc
     ]
     return max(valid, key=lambda one: one.certificate.not_valid_before_utc, default=None)
+
+
+def described(certificate: x509.Certificate) -> str:
+    """Whose it is, and when it is valid, for operators."""
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    subject, issuer = (
+        one.rfc4514_string()[:NAME_LIMIT] for one in (certificate.subject, certificate.issuer)
+    )
+    return f"subject {subject}, issuer {issuer}, valid from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"

@@ -1,8 +1,8 @@
-"""The client behind a proxy: its address, and whether it came by TLS.
+"""The client behind a proxy: its address, whether it came by TLS, and its certificate (EB-188).
 
 Only proxies of MSH_TRUSTED_PROXIES are believed. The result is in the environment as WSGI has it:
-in REMOTE_ADDR and wsgi.url_scheme. The headers that proxies use are removed, because any client can
-send them.
+in REMOTE_ADDR and wsgi.url_scheme; the SHA-256 of the certificate under CERTIFICATE. The headers
+that proxies use are removed, because any client can send them.
 """
 
 import ipaddress
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
+from partners.models.credential import fingerprint_of
 from partners.models.networks import Network, is_in, networks_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CERTIFICATE = "msh.client_certificate"
+"""The key in the environment; no header can have it."""
+UNREADABLE = "unreadable"
+"""In place of the SHA-256: it is that of nobody."""
 FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
 FORWARDED_PROTO = "HTTP_X_FORWARDED_PROTO"
 _HEADERS = (FORWARDED_FOR, FORWARDED_PROTO, "HTTP_FORWARDED", "HTTP_X_REAL_IP")
@@ -59,12 +64,26 @@ def client_of(peer: str, scheme: str, headers: Mapping[str, Any]) -> Client:
 
 
 def resolve(environ: "WSGIEnvironment") -> None:
+    _take_certificate(environ)
     if any(header in environ for header in _HEADERS):
         peer, scheme = environ.get("REMOTE_ADDR", ""), environ["wsgi.url_scheme"]
         client = client_of(peer, scheme, environ)
         environ["REMOTE_ADDR"], environ["wsgi.url_scheme"] = client
         for header in _HEADERS:
             environ.pop(header, None)
+
+
+def _take_certificate(environ: "WSGIEnvironment") -> None:
+    """Before the address of the client stands in place of that of the proxy. From others the header
+    is removed."""
+    name = settings.MSH_CLIENT_CERTIFICATE_HEADER
+    shown = environ.pop(f"HTTP_{name.upper().replace('-', '_')}", "") if name else ""
+    if not shown or not _is_trusted(environ.get("REMOTE_ADDR", "")):
+        return
+    try:
+        environ[CERTIFICATE] = fingerprint_of(shown)
+    except ValueError:
+        environ[CERTIFICATE] = UNREADABLE
 
 
 A_FEW = 8

@@ -118,6 +118,8 @@ MSH_BODY_GRACE = env.float("MSH_BODY_GRACE", default=20.0)
 MSH_BODY_RATE = env.int("MSH_BODY_RATE", default=8 * 1024)  # bytes a second
 MSH_TRUSTED_PROXIES = " ".join(env.list("MSH_TRUSTED_PROXIES", default=[]))
 """Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
+MSH_CLIENT_CERTIFICATE_HEADER = env.str("MSH_CLIENT_CERTIFICATE_HEADER", default="")
+"""The header in which these proxies name the certificate of a client. If empty, none does."""
 
 # --- mail: only for partners whose address is mailto: ---------------------------------------------
 _mail = env.email_url("EMAIL_URL", default="smtp://localhost:25")

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from partners import setup
-from partners.models import Agreement, Channel, OwnIdentity, Partner, Route
+from partners.models import Agreement, Channel, CredentialKind, OwnIdentity, Partner, Route
 from partners.models.dialects import Dialect
 
 _SAME: Mapping[str, str] = {}
@@ -30,12 +30,15 @@ class Preview:
 
 def exported() -> dict[str, Any]:
     own = OwnIdentity.objects.first()
-    partners = Partner.objects.order_by("name").prefetch_related("agreements__channels")
+    partners = Partner.objects.order_by("name").prefetch_related(
+        "agreements__channels", "credentials"
+    )
     routes = Route.objects.select_related("partner").order_by("to_party", "to_party_context")
     return {
         **(_values(own, setup.OWN) if own else {}),
         "partners": [
             _values(partner, setup.PARTNER, setup.FIELDS)
+            | _certificates_of(partner)
             | {"agreements": [_agreement(each) for each in _sorted(partner)]}
             for partner in partners
         ],
@@ -43,6 +46,16 @@ def exported() -> dict[str, Any]:
             _values(route, setup.ROUTE) | {"partner": route.partner.name} for route in routes
         ],
     }
+
+
+def _certificates_of(partner: Partner) -> dict[str, str]:
+    """The client certificates that it shows, which are no secrets."""
+    shown = [
+        one.pem or one.sha256
+        for one in partner.credentials.all()
+        if one.kind == CredentialKind.CERTIFICATE
+    ]
+    return {"certificate_in": "\n".join(shown)} if shown else {}
 
 
 def as_text(document: object) -> str:

@@ -27,6 +27,7 @@ from partners.models import (
     our_identity,
 )
 from partners.models.channel import TERMS
+from partners.models.credential import certificates_in
 from partners.models.dialects import Dialect, dialect_with, settings_of
 from partners.models.fields import proxy_parts
 from partners.models.partner import OutgoingKind
@@ -42,15 +43,17 @@ PARTNER = {
     **dict.fromkeys(("resume_on_late_ack", "never_probe"), bool),
     **dict.fromkeys(_LIMITED, int),
 }
+_CERTIFICATE_IN = "certificate_in"
 _INCOMING = {"token_in": CredentialKind.BEARER, "basic_in": CredentialKind.BASIC}
 _OUTGOING = {"token_out": OutgoingKind.BEARER, "basic_out": OutgoingKind.BASIC}
 _ADDRESSES = ("uri", "address", "http_proxy")
 _OUTGOING_FIELDS = ("outgoing_kind", "outgoing_secret")
-SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING), str)
+SECRETS = dict.fromkeys((*_INCOMING, *_OUTGOING, _CERTIFICATE_IN), str)
 _PARTY = ("our_party", "our_party_context", "our_party_type", "our_role")
 _THEIRS = ("their_party", "their_party_context", "their_party_type", "their_role")
 _TIMES = ("timeout", "retries", "retry_interval")
 _CERTIFICATES = ("certificate", "encryption_certificate")
+_TEXTS = (*_CERTIFICATES, "ca_certificates", "certificate_in")
 _LIMITS = ("transient_count_limit", "transient_time_limit", "transient_wait_limit", "early_warning")
 AGREEMENT = {
     **dict.fromkeys(("dialect", "tpa_id", *_PARTY, *_THEIRS, "service_type", "ends"), str),
@@ -241,6 +244,8 @@ class Setup:
         for key, kind in _INCOMING.items():
             if key in read:
                 self._take_credential(f"{path}.{key}", partner, kind, read[key])
+        for certificate in certificates_in(read.get(_CERTIFICATE_IN, "")):
+            self._take_certificate(f"{path}.{_CERTIFICATE_IN}", partner, certificate)
         for number, agreement in enumerate(read.get("agreements", ())):
             self._take_agreement(f"{path}.agreements[{number}]", partner, agreement)
 
@@ -307,15 +312,28 @@ class Setup:
     def _take_credential(
         self, path: str, partner: Partner, kind: CredentialKind, secret: str
     ) -> None:
-        digest = digest_of(secret)
-        found = self.stored.credentials.get(digest)
+        found = self.stored.credentials.get(digest_of(secret))
         if not secret or (kind is CredentialKind.BASIC and ":" not in secret):
             self.problem(path, "enter a token, or user:password for Basic.")
         elif found is None and _chosen(kind, secret) < SECRET_LENGTH:
             self.problem(path, f"a token or password has at least {SECRET_LENGTH} characters.")
-        elif found is None:
-            new = Credential(partner=partner, kind=kind, sha256=digest, label="setup")
-            self.stored.credentials[digest] = new
+        else:
+            self._keep_credential(path, Credential(kind=kind, sha256=digest_of(secret)), partner)
+
+    def _take_certificate(self, path: str, partner: Partner, certificate: str) -> None:
+        new = Credential()
+        try:
+            new.certify(certificate)
+        except ValidationError as problem:
+            self.problem(path, problem.messages[0])
+        else:
+            self._keep_credential(path, new, partner)
+
+    def _keep_credential(self, path: str, new: Credential, partner: Partner) -> None:
+        found = self.stored.credentials.get(new.sha256)
+        if found is None:
+            new.partner, new.label = partner, "setup"
+            self.stored.credentials[new.sha256] = new
             self._add(new)
             self.changes.append(Change(f"credential of {partner.name}", "added"))
         elif found.partner.name != partner.name:
@@ -506,11 +524,7 @@ def _with_one_text(document: object) -> object:
     """A list of certificates is their texts one after another."""
     if not isinstance(document, dict):
         return document
-    given = {
-        key: _text_of(document[key])
-        for key in (*_CERTIFICATES, "ca_certificates")
-        if key in document
-    }
+    given = {key: _text_of(document[key]) for key in _TEXTS if key in document}
     return {**document, **given}
 
 

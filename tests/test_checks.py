@@ -73,6 +73,7 @@ def test_warnings_are_logged_where_a_process_starts(caplog: pytest.LogCaptureFix
         ("MSH_FERNET_KEYS", ["too short"], "msh.E004"),
         ("MSH_SIGNING_KEY", ["/no/such/file"], "msh.E024"),
         ("MSH_DECRYPTION_KEY", ["/no/such/file"], "msh.E025"),
+        ("MSH_CLIENT_CERTIFICATE_HEADER", "X-Client-Certificate", "msh.E027"),
         ("MSH_CLIENT_CERTIFICATE", "/no/such/file", "msh.E026"),
         ("MSH_CLIENT_KEY", "/no/such/file", "msh.E026"),
         ("MSH_CA_BUNDLE", "/no/such/file", "msh.E026"),

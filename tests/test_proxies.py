@@ -172,10 +172,17 @@ def test_compose_trusts_its_proxy_and_nobody_else(settings: Settings) -> None:
     assert found["REMOTE_ADDR"] == str(gateway)
 
 
-@pytest.mark.parametrize("file", ["docker/nginx.conf.template", "docs/proxies.md"])
+@pytest.mark.parametrize("file", ["docker/nginx.conf.template", "docs/proxies.md", "docs/tls.md"])
 def test_nginx_replaces_what_the_client_has_written(file: str) -> None:
     set_headers = re.findall(r"X-Forwarded-For\s+(\S+);", (DOCKER.parent / file).read_text())
     assert set(set_headers) == {"$remote_addr"}
+
+
+def test_container_takes_the_certificate_from_the_header_that_nginx_sets() -> None:
+    template = (DOCKER / "nginx.conf.template").read_text()
+    (name,) = re.findall(r"proxy_set_header (\S+) \$ssl_client_escaped_cert;", template)
+    assert COMPOSE["services"]["web"]["environment"]["MSH_CLIENT_CERTIFICATE_HEADER"] == name
+    assert "ssl_verify_client   optional_no_ca;" in template
 
 
 def test_kubernetes_trusts_nobody_until_told_and_admits_the_ingress_only() -> None:

@@ -96,7 +96,8 @@ def take_at_once(environ: "WSGIEnvironment") -> Answer | None:
     here."""
     if environ["REQUEST_METHOD"] != "POST" or not _NEED_THE_VIEW.isdisjoint(environ):
         return None
-    partner = cached_sender(environ.get("HTTP_AUTHORIZATION", ""))
+    shown, certificate = environ.get("HTTP_AUTHORIZATION", ""), environ.get(proxies.CERTIFICATE, "")
+    partner = cached_sender(shown, certificate)
     if partner is None or not partner.admits(environ.get("REMOTE_ADDR", "")):
         return None
     body = _body(environ)

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpResponse, QueryDict
 
-from msh import memory
+from msh import memory, proxies
 from msh.allowance import guesses
 from msh.flows.receiving.dialects import receiver_of
 from msh.flows.receiving.incoming import Answer, Incoming
@@ -66,14 +66,20 @@ class Request:
 
     def find_sender(self) -> Partner | tuple[Partner, ...]:
         """The partner whose credential is shown, if it comes from its networks. Without
-        Authorization those that are known by their network alone. Raises NotTaken."""
+        Authorization and certificate those that are known by their network alone. Raises
+        NotTaken."""
         shown = self.environ.get("HTTP_AUTHORIZATION", "")
+        certificate = self.environ.get(proxies.CERTIFICATE, "")
         address = self.environ.get("REMOTE_ADDR", "")
-        if not shown and (several := _senders_by_network(self.environ, address)):
+        if (
+            not shown
+            and not certificate
+            and (several := _senders_by_network(self.environ, address))
+        ):
             if len(several) == 1:
                 (self.partner,) = several
             return several
-        self.partner = partner = _sender_by_credential(shown, address)
+        self.partner = partner = _sender_by_credential(shown, certificate, address)
         if not partner.admits(address):
             reason = f"partner {partner} is not allowed from {address}"
             raise NotTaken(403, Refusal.NETWORK, reason)
@@ -190,22 +196,25 @@ def _senders_by_network(environ: "WSGIEnvironment", address: str) -> tuple[Partn
     return on_a_connection_that_works(lambda: find_senders_by_network(address, content_type))
 
 
-def _sender_by_credential(shown: str, address: str) -> Partner:
+def _sender_by_credential(shown: str, certificate: str, address: str) -> Partner:
     wait = guesses.wait(address)
-    if wait and not on_a_connection_that_works(lambda: is_known(shown)):
+    if wait and not on_a_connection_that_works(lambda: is_known(shown, certificate)):
         reason = f"too many failed authentications from {address}"
         raise NotTaken(429, Refusal.CREDENTIALS, reason, {"Retry-After": str(wait)})
-    partner = on_a_connection_that_works(lambda: find_sender(shown))
+    partner = on_a_connection_that_works(lambda: find_sender(shown, certificate))
     if partner is None:
         guesses.spend(address)
-        raise _unknown()
+        raise _unknown(certificate)
     return partner
 
 
-def _unknown() -> NotTaken:
+def _unknown(certificate: str = "") -> NotTaken:
+    reason = "unknown credentials"
+    if certificate:
+        reason += f", with the client certificate of SHA-256 {certificate}"
     offered = 'Bearer realm="ebxml", Basic realm="ebxml"'
     challenge = {"WWW-Authenticate": offered}
-    return NotTaken(401, Refusal.CREDENTIALS, "unknown credentials", challenge)
+    return NotTaken(401, Refusal.CREDENTIALS, reason, challenge)
 
 
 def on_a_connection_that_works(act: Callable[[], T]) -> T:

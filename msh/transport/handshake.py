@@ -11,12 +11,12 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 from cryptography import x509
 
+from msh.pem import described
 from msh.protocol.uri import is_link_local
 from msh.transport.job import Access
 from msh.transport.tls import TlsUnusable, client_context, our_certificate
 
 PORTS = {"http": 80, "https": 443}
-NAME_LIMIT = 100  # characters of a subject or issuer
 NAMES = 5  # host names of a certificate
 LISTEN = 0.5
 """Seconds at least for what a server says after our part of the handshake, which ends it with TLS
@@ -187,14 +187,6 @@ def _failed(error: ssl.SSLError, server: Server) -> str:
     if reason == "WRONG_VERSION_NUMBER":
         return f"TLS failed: the server does not speak TLS there ({server}). Correct the address."
     return f"TLS failed: {error.strerror or error} ({server})"
-
-
-def described(certificate: x509.Certificate) -> str:
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    subject, issuer = (
-        one.rfc4514_string()[:NAME_LIMIT] for one in (certificate.subject, certificate.issuer)
-    )
-    return f"subject {subject}, issuer {issuer}, valid from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
 
 
 def _hosts(certificate: x509.Certificate) -> list[str]:

@@ -18,6 +18,7 @@ from msh.allowance import guesses
 from msh.api.framework.access import TokenAuthentication
 from msh.api.framework.view import ApiView
 from msh.protocol.reason import Refusal
+from msh.proxies import CERTIFICATE
 from msh.store.receiving import refusals
 from msh.store.receiving.senders import (
     cached_sender,
@@ -68,12 +69,12 @@ def address_of(environ: Environ) -> Sender:
 
 def cached(environ: Environ) -> Sender | None:
     """The sender, if this process has authenticated it before. No database access."""
-    shown = environ.get("HTTP_AUTHORIZATION")
-    if not shown:
+    shown, certificate = _shown(environ)
+    if not shown and not certificate:
         return None
     path = environ["PATH_INFO"]
     if is_partner(path):
-        partner = cached_sender(shown)
+        partner = cached_sender(shown, certificate)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             return of_partner(partner.pk)
     elif is_api(path):
@@ -81,6 +82,11 @@ def cached(environ: Environ) -> Sender | None:
         if token is not None:
             return Sender(f"token {token}", known=True)
     return None
+
+
+def _shown(environ: Environ) -> tuple[str, str]:
+    """The Authorization header, and the client certificate."""
+    return environ.get("HTTP_AUTHORIZATION", ""), environ.get(CERTIFICATE, "")
 
 
 def sender_of(environ: Environ) -> Sender:
@@ -102,12 +108,14 @@ def may_be_known(environ: Environ) -> bool:
     """Whether it is worth asking the database."""
     path = environ["PATH_INFO"]
     header = "HTTP_AUTHORIZATION" if is_partner(path) or is_api(path) else "HTTP_COOKIE"
-    return bool(environ.get(header)) or (is_partner(path) and _by_network(environ))
+    if environ.get(header):
+        return True
+    return is_partner(path) and (CERTIFICATE in environ or _by_network(environ))
 
 
-def _is_known(path: str, shown: str) -> bool:
+def _is_known(path: str, shown: str, certificate: str) -> bool:
     if is_partner(path):
-        return is_known(shown)
+        return is_known(shown, certificate)
     return is_api(path) and TokenAuthentication.is_known(shown)
 
 
@@ -118,18 +126,18 @@ def _by_network(environ: Environ) -> bool:
 def find(environ: Environ) -> Admission | None:
     """Find the sender in the database. None if it is unknown. Raises the database's errors."""
     path = environ["PATH_INFO"]
-    shown = environ.get("HTTP_AUTHORIZATION", "")
+    shown, certificate = _shown(environ)
     sender = None
-    if guesses.wait(environ["REMOTE_ADDR"]) and not _is_known(path, shown):
+    if guesses.wait(environ["REMOTE_ADDR"]) and not _is_known(path, shown, certificate):
         return None
-    if is_partner(path) and not shown:
+    if is_partner(path) and not shown and not certificate:
         address = environ["REMOTE_ADDR"]
         partners = find_senders_by_network(address, environ.get("CONTENT_TYPE", ""))
         if partners:
             first = of_partner(partners[0].pk)
             sender = first if len(partners) == 1 else first._replace(partner_id=None)
     elif is_partner(path):
-        partner = find_sender(shown)
+        partner = find_sender(shown, certificate)
         if partner is not None and partner.admits(environ["REMOTE_ADDR"]):
             sender = of_partner(partner.pk)
     elif is_api(path):

@@ -102,8 +102,9 @@ class Migration(migrations.Migration):
             name='Credential',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('bearer', 'Bearer token'), ('basic', 'Basic: user and password')], default='bearer', max_length=6)),
+                ('kind', models.CharField(choices=[('bearer', 'Bearer token'), ('basic', 'Basic: user and password'), ('certificate', 'Client certificate')], default='bearer', max_length=11)),
                 ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
+                ('pem', models.TextField(blank=True, db_default='', default='', editable=False, help_text='The certificate, if it was given.')),
                 ('label', models.CharField(blank=True, help_text='Who uses it, and since when.', max_length=100)),
                 ('created', models.DateTimeField(auto_now_add=True)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='credentials', to='partners.partner')),

@@ -1,16 +1,23 @@
 """How a partner shows us who it is."""
 
+import re
 import secrets
 from base64 import b64decode
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
+from urllib.parse import unquote
 
+from django.core.exceptions import ValidationError
 from django.db import models
+
+from msh.pem import KeyUnusable, certificates_of
 
 
 class CredentialKind(models.TextChoices):
     BEARER = "bearer", "Bearer token"
     BASIC = "basic", "Basic: user and password"
+    CERTIFICATE = "certificate", "Client certificate"
 
 
 SECRET_LENGTH = 16
@@ -24,6 +31,28 @@ def digest_of(secret: str) -> str:
     more, and an address may not guess without end (`msh.allowance`).
     """
     return sha256(secret.encode()).hexdigest()
+
+
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_FINGERPRINT = re.compile(r"[0-9A-Fa-f]{2}(?::?[0-9A-Fa-f]{2}){31}")
+
+
+@lru_cache(maxsize=1024)
+def fingerprint_of(certificate: str) -> str:
+    """SHA-256 of a certificate, in hex: of one in PEM, also with other white space or %-escapes, as
+    proxies write it into a header; or as it is given, with or without colons. Raises ValueError."""
+    if _FINGERPRINT.fullmatch(certificate):
+        return certificate.replace(":", "").lower()
+    text = unquote(certificate).strip()
+    if not _PEM.fullmatch(text):
+        raise ValueError("is neither a certificate in PEM nor its SHA-256 in hexadecimal digits")
+    content = "".join(text.split("-----")[2].split())
+    return sha256(b64decode(content, validate=True)).hexdigest()
+
+
+def certificates_in(text: str) -> list[str]:
+    """The certificates in PEM and the fingerprints that a text has, one after another."""
+    return [*_PEM.findall(text), *_PEM.sub(" ", text).split()]
 
 
 def presented(authorization: str) -> tuple[CredentialKind, str] | None:
@@ -41,15 +70,23 @@ def presented(authorization: str) -> tuple[CredentialKind, str] | None:
 
 
 class Credential(models.Model):
-    """One secret of a partner, known to us by its SHA-256 only. Several overlap in a rotation."""
+    """One secret of a partner, known to us by its SHA-256 only, or one client certificate: then
+    that of its DER. Several overlap in a rotation."""
 
     partner = models.ForeignKey(
         "partners.Partner", on_delete=models.CASCADE, related_name="credentials"
     )
     kind = models.CharField(
-        max_length=6, choices=CredentialKind.choices, default=CredentialKind.BEARER
+        max_length=11, choices=CredentialKind.choices, default=CredentialKind.BEARER
     )
     sha256 = models.CharField("SHA-256", max_length=64, unique=True, editable=False)
+    pem = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The certificate, if it was given.",
+    )
     label = models.CharField(max_length=100, blank=True, help_text="Who uses it, and since when.")
     created = models.DateTimeField(auto_now_add=True)
 
@@ -58,6 +95,21 @@ class Credential(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}, {self.label or self.sha256[:8]}"
+
+    def certify(self, text: str) -> None:
+        """Make it that of a client certificate in PEM, or with this SHA-256. Raises
+        ValidationError, which repeats nothing of it: it may be a key."""
+        try:
+            is_pem = bool(certificates_of(text)) if "-----" in text else False
+            digest = fingerprint_of(text.strip())
+        except KeyUnusable as problem:
+            raise ValidationError(str(problem)) from None
+        except ValueError:
+            raise ValidationError(
+                "Enter one certificate in PEM, or its SHA-256 in hexadecimal digits."
+            ) from None
+        self.kind = CredentialKind.CERTIFICATE
+        self.sha256, self.pem = digest, text.strip() if is_pem else ""
 
     def generate(self) -> str:
         """Give this credential a new secret and return it; it cannot be read again.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -203,6 +204,31 @@ def test_it_updates_and_never_removes() -> None:
     assert Agreement.objects.get().terms().timeout == 9
     assert Agreement.objects.get().our_party == "111111111"
     assert our_identity().uri == "http://us.example/ebxml/"
+
+
+@pytest.mark.requirement("EB-188")
+def test_client_certificates_are_added_and_exported(tmp_path: Path) -> None:
+    authority = Authority()
+    certificate = authority.pem.strip()
+    fingerprint = ":".join(["AB"] * 32)
+    document = changed(certificate_in=[certificate, fingerprint])
+    apply(document)
+    digest = authority.certificate.fingerprint(SHA256()).hex()
+    for shown in (digest, "ab" * 32):
+        assert find_sender("", shown) == Partner.objects.get()
+    assert {change.what for change in apply(document).changes} == {"unchanged"}
+    (partner,) = exported()["partners"]
+    assert partner["certificate_in"] == f"{certificate}\n{'ab' * 32}"
+    assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+    other = {"partners": [{"name": "b", "uri": "http://b/", "certificate_in": digest}]}
+    assert refusal(other) == [
+        "partners[0].certificate_in: partner acme has the same one: each partner needs its own."
+    ]
+    key = authority.write(tmp_path / "key.pem", "x").read_text()
+    for wrong in ("nonsense", key):
+        (problem, *_) = refusal(changed(certificate_in=wrong))
+        assert problem.startswith("partners[0].certificate_in: ")
+        assert not set(key.splitlines()) & set(problem.split())
 
 
 def test_ways_to_a_partner_are_exported_without_the_password() -> None:

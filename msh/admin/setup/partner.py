@@ -30,8 +30,10 @@ from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.extension import ExtensionPoint
 from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import ApiToken, InboundLink, Incident, MaintenanceWindow, OutboundLink, Webhook
+from msh.pem import certificates_of, described
 from msh.store.operations.operator_actions import open_links
 from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
+from partners.models.credential import CredentialKind
 from partners.models.partner import OutgoingKind
 
 _PASSWORD = re.compile(r":(?!//).*(?=@)")
@@ -237,10 +239,36 @@ class AgreementInline(StackedInline):
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
+    certificate = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        help_text="Of a client certificate: it in PEM, or its SHA-256.",
+    )
+
     def has_changed(self) -> bool:
         """A new row is a new credential, even with the initial values of its fields."""
         adding = self.instance.pk is None
         return adding or super().has_changed()
+
+    def clean(self) -> dict[str, object]:
+        cleaned = super().clean() or self.cleaned_data
+        given = str(cleaned.get("certificate") or "")
+        if cleaned.get("kind") == CredentialKind.CERTIFICATE:
+            self._certify(given)
+        elif given:
+            self.add_error("certificate", "Only a client certificate has one.")
+        return cleaned
+
+    def _certify(self, text: str) -> None:
+        try:
+            self.instance.certify(text)
+        except ValidationError as problem:
+            self.add_error("certificate", problem)
+            return
+        same = Credential.objects.filter(sha256=self.instance.sha256).select_related("partner")
+        if (other := same.first()) is not None:
+            whose = f"Partner {other.partner.name} has the same one: each needs its own."
+            self.add_error("certificate", whose)
 
 
 class CredentialInline(TabularInline):
@@ -249,13 +277,20 @@ class CredentialInline(TabularInline):
     model = Credential
     form = CredentialForm
     extra = 0
-    fields = ("kind", "label", "created")
+    fields = ("kind", "certificate", "label", "created")
     readonly_fields = ("created",)
     verbose_name = "credential of the partner"
     verbose_name_plural = "credentials of the partner"
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    @admin.display(description="certificate")
+    def certificate(self, credential: Credential) -> str:
+        if credential.kind != CredentialKind.CERTIFICATE:
+            return markup.DASH
+        shown = [described(one) for one in certificates_of(credential.pem)]
+        return ", ".join([*shown, f"SHA-256 {credential.sha256}"])
 
 
 @admin.register(Partner)
@@ -377,7 +412,8 @@ class PartnerAdmin(AuditedAdmin):
     ) -> None:
         if formset.model is Credential:
             for credential in formset.save(commit=False):
-                self._generate(request, credential)
+                if credential.kind != CredentialKind.CERTIFICATE:
+                    self._generate(request, credential)
         formset.save()
 
     def _generate(self, request: HttpRequest, credential: Credential) -> None:

@@ -1,4 +1,5 @@
-"""Find the sender: the partner whose credential is in an Authorization header."""
+"""Find the sender: the partner whose credential is in an Authorization header, or whose client
+certificate a proxy has named. Where both are shown, both must be of one partner (EB-188)."""
 
 from base64 import b64encode
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from msh.store.engine import Statement, run
 from msh.store.partner_columns import AS_READ
 from msh.wire.dialect import dialect_by_network
 from partners.models import Partner
-from partners.models.credential import presented
+from partners.models.credential import CredentialKind, presented
 from partners.models.partner import known_by_network
 
-_cached: Cache[tuple[str, str], Partner] = Cache()
+_Shown = tuple[CredentialKind, str]
+_cached: Cache[_Shown, Partner] = Cache()
 
 _FOR_PEOPLE = {"contact", "phone", "notes"}
 _FIELDS = [
@@ -48,10 +50,22 @@ class _Digest:
 _CREDENTIALS = Statement("SELECT sha256 FROM partners_credential", _Digest)
 
 
-def find_sender(authorization: str) -> Partner | None:
+def find_sender(authorization: str, certificate: str = "") -> Partner | None:
     """The partner whose credential this header shows, with our default URI, by one indexed query.
-    The result is cached."""
-    shown = presented(authorization)
+    The result is cached. `certificate`: its SHA-256 in hex; empty if there is none."""
+    found = [_find(shown) for shown in _shown(authorization, certificate)]
+    first = found[0] if found else None
+    is_one = first is not None and all(each == first for each in found)
+    return first if is_one else None
+
+
+def _shown(authorization: str, certificate: str) -> list[_Shown | None]:
+    """All of it; None is what cannot be a credential."""
+    by_certificate = [(CredentialKind.CERTIFICATE, certificate)] if certificate else []
+    return [*([presented(authorization)] if authorization else []), *by_certificate]
+
+
+def _find(shown: _Shown | None) -> Partner | None:
     if shown is None:
         return None
     kind, digest = shown
@@ -68,10 +82,10 @@ def find_sender(authorization: str) -> Partner | None:
     return partner
 
 
-def is_known(authorization: str) -> bool:
+def is_known(authorization: str, certificate: str = "") -> bool:
     """Whether this is the credential of a partner, or was some seconds ago."""
-    shown = presented(authorization)
-    return shown is not None and shown[1] in credentials
+    shown = _shown(authorization, certificate)
+    return bool(shown) and all(one is not None and one[1] in credentials for one in shown)
 
 
 def is_known_login(user: bytes, password: bytes) -> bool:
@@ -94,12 +108,15 @@ def find_senders_by_network(address: str, content_type: str) -> tuple[Partner, .
     return tuple(one for one in known_by_network(dialect.name) if one.is_shown_by(address))
 
 
-def cached_sender(authorization: str) -> Partner | None:
+def cached_sender(authorization: str, certificate: str = "") -> Partner | None:
     """The partner that this process last found by this header, as it was then.
 
-    It counts only together with a statement that finds its `as_read` unchanged.
+    It counts only together with a statement that finds its `as_read` unchanged, which is about one
+    credential: None if two are shown.
     """
-    shown = presented(authorization)
+    if authorization and certificate:
+        return None
+    shown = (CredentialKind.CERTIFICATE, certificate) if certificate else presented(authorization)
     return _cached.get(shown) if shown else None
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.models import Permission, User
 from django.db import connection
@@ -20,6 +21,7 @@ from msh.store.receiving.senders import find_sender
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.dialects import Dialect, settings_of
 from partners.models.partner import OutgoingKind
+from tests.certificates import Authority
 
 pytestmark = pytest.mark.django_db
 
@@ -244,6 +246,28 @@ def test_our_credential_is_stored_and_never_shown(admin_client: Client, partner:
     admin_client.post(page_of(partner), form())
     partner.refresh_from_db()
     assert (partner.authorization(), partner.outgoing_secret) == ("", "")
+
+
+@pytest.mark.requirement("EB-188")
+def test_client_certificate_is_a_credential(admin_client: Client, partner: Partner) -> None:
+    authority = Authority("acme")
+    row = {"kind": "certificate", "label": "", "certificate": authority.pem}
+    page = admin_client.post(page_of(partner), form(credentials=[row]), follow=True)
+    digest = authority.certificate.fingerprint(SHA256()).hex()
+    assert find_sender("", digest) == partner
+    shown = page.content.decode()
+    assert "Copy it for the partner now" not in shown
+    shown = admin_client.get(page_of(partner)).content.decode()
+    assert "subject CN=acme, issuer CN=acme, valid from" in shown
+    assert digest in shown
+    for changes, problem in (
+        ({"certificate": ""}, "Enter one certificate in PEM, or its SHA-256"),
+        ({"certificate": "nonsense"}, "Enter one certificate in PEM, or its SHA-256"),
+        ({"certificate": digest}, "Partner acme has the same one"),
+        ({"kind": "bearer"}, "Only a client certificate has one"),
+    ):
+        again = form(name="other", uri="http://other.example/", credentials=[row | changes])
+        assert problem in errors_of(admin_client.post(ADD, again))
 
 
 def test_password_of_the_proxy_is_stored_and_never_shown(

@@ -44,6 +44,8 @@ class Machine:
     """Of its mail server; 0: it has none."""
     mail_host_port: int = 0
     """Where it hands over its mail."""
+    more: dict[str, str] = field(default_factory=dict)
+    """Settings of its own."""
     _up: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -88,6 +90,7 @@ class Machine:
                 "DJANGO_SETTINGS_MODULE": "msh.settings",
                 "PYTHONUNBUFFERED": "1",
             }
+            | self.more
         )
 
     def start(self) -> None:

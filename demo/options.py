@@ -82,12 +82,15 @@ class Options:
     documents: Path | None = None
     dialect: Dialect = Dialect.TRP
     by_conversation: bool = False
+    tls: bool = False
 
     def __post_init__(self) -> None:
         if self.messages < 1 or self.pairs < 1:
             raise ValueError("The demo needs at least one message and one pair.")
         if self.routers and self.transport is Transport.SMTP:
             raise ValueError("An MSH of the demo has one mail host: no routers over mail.")
+        if self.tls and self.transport is Transport.SMTP:
+            raise ValueError("TLS with client certificates is for HTTP.")
         if not 0 <= self.routers <= len(ROUTERS):
             raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
         if self.dialect is Dialect.EBMS2 and self.routers:
@@ -141,6 +144,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of the agreements: the draft's, or OASIS ebMS 2.0 (trp)",
     )
     parser.add_argument("--ordered", action="store_true", help="ebMS 2.0 in order by conversation")
+    parser.add_argument(
+        "--tls", action="store_true", help="HTTPS with client certificates of an own authority"
+    )
     parser.add_argument("--kill", action="store_true", help="kill -9 processes during the run")
     parser.add_argument("--once", action="store_true", help="end after the verdict")
     rates = Rates()
@@ -169,5 +175,6 @@ def options_of(values: Mapping[str, Any]) -> Options:
         documents=values["documents"],
         folder=FOLDER.resolve(),
         dialect=Dialect(values["dialect"]),
+        tls=values["tls"],
         by_conversation=values["ordered"] and values["dialect"] == Dialect.EBMS2,
     )

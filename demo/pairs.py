@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from .sighting import lane_name
+from .tls import Trust
 
 ENDS = ("a", "b")
 ROUTERS = "cdefgh"
@@ -118,6 +119,11 @@ class Pair:
     def party(self, machine: str) -> str:
         return f"{machine}-{self.name}"
 
+    @property
+    def path_of_address(self) -> str:
+        """Of the URL at which each end is reached."""
+        return f"/ebxml/{self.name}/"
+
     def neighbours(self, machine: str) -> tuple[str, ...]:
         at = self.path.index(machine)
         return self.path[max(at - 1, 0) : at] + self.path[at + 1 : at + 2]
@@ -159,16 +165,21 @@ def setup_of(
     proxy_ports: Mapping[str, int],
     tokens: Tokens,
     mode: str = "hop",
+    trust: Trust | None = None,
 ) -> dict[str, Any]:
     """The `manage.py setup` document of one MSH, which reaches each neighbour at a proxy port.
 
-    A router acknowledges as `mode` says. Pairs whose partners have one name share a partner.
+    A router acknowledges as `mode` says. Pairs whose partners have one name share a partner. With
+    `trust` over TLS: a certificate is that of one partner, so the partner of the first pair is
+    known by it, the others by their tokens.
     """
     own = pairs[0].uri(machine).replace(pairs[0].name, "msh")
     partners: dict[str, dict[str, Any]] = {}
     for pair in pairs:
         for neighbour in pair.neighbours(machine):
             made = _partner(machine, neighbour, pair, proxy_ports, tokens)
+            if trust is not None:
+                _secure(made, neighbour, trust, certified=pair is pairs[0])
             known = partners.setdefault(made["name"], made)
             if known is not made:
                 known["agreements"] += made["agreements"]
@@ -211,10 +222,18 @@ def _reached(
             "basic_out": f"{machine}-{pair.name}:{ours}",
         }
     return {
-        "address": f"http://127.0.0.1:{proxy_ports[neighbour]}/ebxml/{pair.name}/",
+        "address": f"http://127.0.0.1:{proxy_ports[neighbour]}{pair.path_of_address}",
         "token_in": theirs,
         "token_out": ours,
     }
+
+
+def _secure(partner: dict[str, Any], neighbour: str, trust: Trust, *, certified: bool) -> None:
+    partner["address"] = partner["address"].replace("http:", "https:")
+    if certified:
+        del partner["token_in"], partner["token_out"]
+        partner["certificate_in"] = trust.certificate_of(neighbour)
+        partner["ca_certificates"] = trust.authority
 
 
 def _route(machine: str, pair: Pair, mode: str) -> dict[str, str]:

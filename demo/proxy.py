@@ -5,10 +5,12 @@ is evidence against the product.
 """
 
 import asyncio
+import ssl
 from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import count
 from typing import Any, Self, TextIO
 
@@ -16,7 +18,7 @@ import psycopg
 
 from .conversation import Conversation, Way
 from .faults import Decision, Ending, Fates, Fault
-from .http11 import HOST, NotUnderstoodError, Response, close
+from .http11 import HOST, NotUnderstoodError, Request, Response, close
 from .record import Copy, Record
 from .rows import InboundRows
 from .sighting import ACKNOWLEDGEMENT, NORMAL, UNREADABLE, Sighting
@@ -35,11 +37,36 @@ class Held:
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class Front:
+    """TLS that the proxy ends. In `header` it names the certificate of the client, in requests to
+    addresses that begin with `path`; what a client writes there itself is never passed on."""
+
+    tls: ssl.SSLContext
+    header: str
+    path: str
+
+    def certified(self, request: Request, writer: asyncio.StreamWriter) -> Request:
+        kept = [one for one in request.headers if one[0].lower() != self.header.lower()]
+        if request.path.startswith(self.path):
+            shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            kept.append((self.header, sha256(shown).hexdigest()))
+        return replace(request, headers=tuple(kept))
+
+
 class Proxy:
     """Listens while used as a context manager; `ports` then names the ports by way."""
 
-    def __init__(self, ways: list[Way], fates: Fates, log: TextIO, speech: Speech = HTTP) -> None:
+    def __init__(
+        self,
+        ways: list[Way],
+        fates: Fates,
+        log: TextIO,
+        speech: Speech = HTTP,
+        front: Front | None = None,
+    ) -> None:
         self.ways = ways
+        self.front = front
         self.speech = speech
         self.fates = fates
         self.log = log
@@ -56,7 +83,9 @@ class Proxy:
 
     async def __aenter__(self) -> Self:
         for way in self.ways:
-            server = await asyncio.start_server(self._acceptor(way), way.host, way.port)
+            server = await asyncio.start_server(
+                self._acceptor(way), way.host, way.port, ssl=self.front and self.front.tls
+            )
             self._servers.append(server)
             self.ports[way.name] = server.sockets[0].getsockname()[1]
         return self
@@ -103,7 +132,8 @@ class Proxy:
     ) -> None:
         try:
             listener = self.speech.listen(reader, writer)
-            with suppress(NotUnderstoodError, ConnectionError, asyncio.IncompleteReadError):
+            broken = (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError)
+            with suppress(NotUnderstoodError, *broken):
                 while await self._converse(way, listener, reader, writer):
                     pass
         finally:
@@ -124,6 +154,8 @@ class Proxy:
         self._conversations += 1
         try:
             request = await listener.request(start)
+            if self.front is not None:
+                request = self.front.certified(request, writer)
             seen = self.speech.sight(request.body)
             record = Record(arrived, way.name, seen, len(request.body))
             talk = Conversation(self.speech, way, request, reader, writer, record)

@@ -26,6 +26,7 @@ from .progress import Meter
 from .proxy import Proxy
 from .stage import Stage, end_on_signals
 from .submitting import Submitting
+from .tls import Trust
 from .verdict import Verdict, render
 from .watch import Glance, Held, connections, glance
 
@@ -85,13 +86,15 @@ class Demo:
         return pairs
 
     def _stage(self, schedule: Schedule) -> Stage:
+        folder, names = self.options.folder, chain_of(self.options.routers)
         return Stage(
-            self.options.folder,
-            chain_of(self.options.routers),
+            folder,
+            names,
             self.pairs,
             schedule,
             self.options.transport,
             self.options.route_mode,
+            Trust(folder / "tls", names) if self.options.tls else None,
         )
 
     async def perform(self) -> int:

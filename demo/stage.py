@@ -18,9 +18,10 @@ from .faults import Schedule
 from .http11 import HOST
 from .machines import DemoFailed, Machine
 from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
-from .proxy import Proxy
+from .proxy import Front, Proxy
 from .rows import InboundTables
 from .smtp import SMTP
+from .tls import HEADER, Trust
 from .web import HTTP
 
 FIRST_PORT = 8101
@@ -37,8 +38,10 @@ class Stage:
         schedule: Schedule,
         transport: Transport = Transport.HTTP,
         mode: str = "hop",
+        trust: Trust | None = None,
     ) -> None:
         self.folder = folder
+        self.trust = trust
         self.pairs = pairs
         self.schedule = schedule
         self.by_mail = transport is Transport.SMTP
@@ -62,12 +65,15 @@ class Stage:
             free_port(port),
             smtp_port=free_port(0) if self.by_mail else 0,
             mail_host_port=free_port(0) if self.by_mail else 0,
+            more=self.trust.environment(name) if self.trust else {},
         )
 
     @asynccontextmanager
     async def running(self, console: Console) -> AsyncIterator[Proxy]:
         """Everything runs for the time of the block, and is gone after it."""
         try:
+            if self.trust is not None:
+                self.trust.write()
             await self._start_machines(console)
             async with self._proxy() as proxy:
                 console.print("Setting up partners and agreements.")
@@ -106,10 +112,15 @@ class Stage:
             for here, there in (pair, pair[::-1])
         ]
         with self.log.open("w") as log:
-            async with Proxy(ways, self.schedule, log, self.speech) as proxy:
+            async with Proxy(ways, self.schedule, log, self.speech, self._front()) as proxy:
                 yield proxy
         for table in tables.values():
             await table.aclose()
+
+    def _front(self) -> Front | None:
+        if self.trust is None:
+            return None
+        return Front(self.trust.front(), HEADER, self.pairs[0].path_of_address)
 
     async def _set_up(self, machine: Machine, proxy: Proxy, tokens: Tokens) -> None:
         ports = {
@@ -117,7 +128,9 @@ class Stage:
             for other in self.machines
             if _way(machine, other) in proxy.ports
         }
-        await machine.set_up(setup_of(machine.name, self.pairs, ports, tokens, self.mode))
+        await machine.set_up(
+            setup_of(machine.name, self.pairs, ports, tokens, self.mode, self.trust)
+        )
 
 
 def end_on_signals() -> None:

@@ -65,6 +65,13 @@ def test_it_exchanges_by_mail(tmp_path: Path) -> None:
     assert (verdict["good"], verdict["delivered"]) == (True, 4)
 
 
+def test_it_exchanges_over_tls_with_client_certificates(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--once", "--messages", "8", "--tls", "--kill", "--seed", "2")
+    assert process.wait(240) == 0, (tmp_path / "output").read_text()
+    verdict = json.loads((tmp_path / "var/demo/verdict.json").read_text())
+    assert (verdict["good"], verdict["delivered"]) == (True, 8)
+
+
 def test_ctrl_c_at_the_start_leaves_nothing(tmp_path: Path) -> None:
     process = demo(tmp_path, "--once", "--messages", "500", by=BACKGROUND)
     try:

@@ -153,7 +153,7 @@ def test_unsupported_option_is_one_clear_sentence(given: dict[str, Any], why: st
         0.0,
     )
     values |= {"messages": 1, "pairs": 1, "seed": 1, "kill": False, "once": True}
-    values |= {"dialect": "trp", "ordered": False}
+    values |= {"dialect": "trp", "ordered": False, "tls": False}
     values |= {"documents": None, "routers": 0, "route_mode": "hop", "transport": "http"}
     with pytest.raises(ValueError, match=why):
         options_of(values | given)

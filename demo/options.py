@@ -83,6 +83,8 @@ class Options:
     dialect: Dialect = Dialect.TRP
     by_conversation: bool = False
     tls: bool = False
+    signed: bool = False
+    encrypted: bool = False
 
     def __post_init__(self) -> None:
         if self.messages < 1 or self.pairs < 1:
@@ -95,6 +97,8 @@ class Options:
             raise ValueError(f"Between 0 and {len(ROUTERS)} routers, not {self.routers}.")
         if self.dialect is Dialect.EBMS2 and self.routers:
             raise ValueError("No routers for ebMS 2.0: its messages name no MSHs.")
+        if self.dialect is Dialect.TRP and (self.signed or self.encrypted):
+            raise ValueError("Only messages of ebMS 2.0 are signed or encrypted.")
 
     @property
     def ordered(self) -> bool:
@@ -147,6 +151,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tls", action="store_true", help="HTTPS with client certificates of an own authority"
     )
+    parser.add_argument("--signed", action="store_true", help="ebMS 2.0: messages and answers")
+    parser.add_argument("--encrypted", action="store_true", help="ebMS 2.0: payloads")
     parser.add_argument("--kill", action="store_true", help="kill -9 processes during the run")
     parser.add_argument("--once", action="store_true", help="end after the verdict")
     rates = Rates()
@@ -177,4 +183,6 @@ def options_of(values: Mapping[str, Any]) -> Options:
         dialect=Dialect(values["dialect"]),
         tls=values["tls"],
         by_conversation=values["ordered"] and values["dialect"] == Dialect.EBMS2,
+        signed=values["signed"],
+        encrypted=values["encrypted"],
     )

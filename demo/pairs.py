@@ -4,7 +4,7 @@ The pairs' directions alternate, so that both MSHs send and receive.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -166,12 +166,14 @@ def setup_of(
     tokens: Tokens,
     mode: str = "hop",
     trust: Trust | None = None,
+    terms_with: Callable[[str], Mapping[str, object]] = lambda neighbour: {},
 ) -> dict[str, Any]:
     """The `manage.py setup` document of one MSH, which reaches each neighbour at a proxy port.
 
     A router acknowledges as `mode` says. Pairs whose partners have one name share a partner. With
     `trust` over TLS: a certificate is that of one partner, so the partner of the first pair is
-    known by it, the others by their tokens.
+    known by it, the others by their tokens. `terms_with` gives more terms of agreements with a
+    neighbour.
     """
     own = pairs[0].uri(machine).replace(pairs[0].name, "msh")
     partners: dict[str, dict[str, Any]] = {}
@@ -180,6 +182,7 @@ def setup_of(
             made = _partner(machine, neighbour, pair, proxy_ports, tokens)
             if trust is not None:
                 _secure(made, neighbour, trust, certified=pair is pairs[0])
+            made["agreements"][0].update(terms_with(neighbour))
             known = partners.setdefault(made["name"], made)
             if known is not made:
                 known["agreements"] += made["agreements"]

@@ -18,6 +18,7 @@ from .checker import judge, late, traffic
 from .crew import Killer, Operator
 from .evidence import Evidence, gather
 from .faults import Schedule
+from .keys import Keys
 from .machines import DemoFailed, Machine
 from .options import Options, Patience
 from .orders import write_orders
@@ -95,6 +96,7 @@ class Demo:
             self.options.transport,
             self.options.route_mode,
             Trust(folder / "tls", names) if self.options.tls else None,
+            Keys(self.options.signed, self.options.encrypted),
         )
 
     async def perform(self) -> int:

@@ -16,6 +16,7 @@ from .application import TABLE
 from .conversation import Way
 from .faults import Schedule
 from .http11 import HOST
+from .keys import Keys
 from .machines import DemoFailed, Machine
 from .pairs import Pair, Tokens, Transport, make_tokens, setup_of
 from .proxy import Front, Proxy
@@ -39,6 +40,7 @@ class Stage:
         transport: Transport = Transport.HTTP,
         mode: str = "hop",
         trust: Trust | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.folder = folder
         self.trust = trust
@@ -46,6 +48,7 @@ class Stage:
         self.schedule = schedule
         self.by_mail = transport is Transport.SMTP
         self.mode = mode
+        self.keys = keys or Keys()
         self.speech = SMTP if self.by_mail else HTTP
         self.machines = [self._machine(name, port) for port, name in enumerate(names, FIRST_PORT)]
 
@@ -87,6 +90,7 @@ class Stage:
         several = "two MSHs" if len(self.machines) == 2 else f"{len(self.machines)} MSHs"
         console.print(f"Starting {several}: database, broker, web, worker and beat each.")
         for machine in self.machines:
+            machine.more |= self.keys.make(machine.name, machine.folder)
             machine.start()
         await asyncio.gather(*(machine.ready() for machine in self.machines))
         for machine in self.members:
@@ -129,7 +133,9 @@ class Stage:
             if _way(machine, other) in proxy.ports
         }
         await machine.set_up(
-            setup_of(machine.name, self.pairs, ports, tokens, self.mode, self.trust)
+            setup_of(
+                machine.name, self.pairs, ports, tokens, self.mode, self.trust, self.keys.terms
+            )
         )
 
 

@@ -14,12 +14,14 @@ from demo.checker import STUCK_AFTER, overlap, silent_suspend, stuck
 from demo.crew import REASON, Operator
 from demo.evidence import Open, Suspension, read_database, read_open
 from demo.faults import Decision, Fault
+from demo.keys import Keys
 from demo.machines import DemoFailed, Machine
 from demo.options import Options, add_arguments, options_of
 from demo.pairs import CONVERSATIONS, WINDOW, Dialect, make_pairs, make_tokens, setup_of
 from demo.sighting import ACKNOWLEDGEMENT, ERROR, NORMAL, UNREADABLE, sight
 from demo.watch import glance
 from msh.models import Flight, History, Incident, OutboundLink, OutboundMessage
+from partners.models import Agreement
 from partners.setup import apply
 from tests.demo.link import Rows, link, runs, until
 from tests.demo.test_checker import CLEAN, delivery, exchanged, found
@@ -116,6 +118,32 @@ def test_setup_of_the_demo_is_taken() -> None:
         assert (terms.dialect, terms.window, terms.on_failure) == ("ebms2", WINDOW, "hold")
         assert terms.ordered is (link_.partner.name == "pair-2")
     assert list(pairs[0].lanes) == [LANE]
+
+
+@pytest.mark.django_db
+def test_keys_of_the_run_sign_and_encrypt(tmp_path: Path) -> None:
+    pairs = make_pairs(2, dialect=Dialect.EBMS2)
+    keys = Keys(signed=True, encrypted=True)
+    files = {name: keys.make(name, tmp_path / name) for name in "ab"}
+    assert files["a"].keys() == {
+        *("MSH_SIGNING_KEY", "MSH_SIGNING_CERTIFICATE", "MSH_DECRYPTION_KEY"),
+    }
+    apply(setup_of("a", pairs, {"b": 9001}, make_tokens(pairs), terms_with=keys.terms))
+    theirs = Path(files["b"]["MSH_SIGNING_CERTIFICATE"]).read_text().strip()
+    for terms in Agreement.objects.all():
+        assert (terms.signed, terms.ack_signed, terms.encrypted) == (True, True, True)
+        assert terms.certificate == theirs
+    machine = Machine("a", tmp_path, 1, more=files["a"])
+    assert machine.environment.items() >= files["a"].items()
+    assert Keys().make("a", tmp_path) == Keys().terms("a") == {}
+
+
+def test_only_ebms2_is_signed_or_encrypted() -> None:
+    for word in ("--signed", "--encrypted"):
+        with pytest.raises(ValueError, match="Only messages of ebMS"):
+            options(word)
+    chosen = options("--dialect", "ebms2", "--signed", "--encrypted")
+    assert (chosen.signed, chosen.encrypted) == (True, True)
 
 
 def test_routers_are_refused() -> None:

@@ -154,6 +154,7 @@ def test_unsupported_option_is_one_clear_sentence(given: dict[str, Any], why: st
     )
     values |= {"messages": 1, "pairs": 1, "seed": 1, "kill": False, "once": True}
     values |= {"dialect": "trp", "ordered": False, "tls": False}
+    values |= {"signed": False, "encrypted": False}
     values |= {"documents": None, "routers": 0, "route_mode": "hop", "transport": "http"}
     with pytest.raises(ValueError, match=why):
         options_of(values | given)

@@ -102,7 +102,7 @@ def _unsigned() -> Iterator[CheckMessage]:
 
 def _undecrypted() -> Iterator[CheckMessage]:
     """Messages of the partner under such an agreement are refused."""
-    first = Agreement.objects.filter(encrypted=True).first()
+    first = Agreement.objects.filter(Q(encrypted=True) | Q(channels__encrypted=True)).first()
     if first is not None and (why := why_no_decryption_key()):
         yield Caution(
             f"Agreement {first} wants payloads encrypted for us: {why}.",

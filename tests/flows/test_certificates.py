@@ -23,7 +23,7 @@ from .flying import Sky
 pytestmark = pytest.mark.django_db
 
 
-def pin(sky: Sky, *keys: SigningKey, **terms: bool) -> None:
+def pin(sky: Sky, *keys: SigningKey, **terms: Any) -> None:
     agreement = sky.agreement
     agreement.certificate = "\n".join(map(pem_of, keys))
     for name, value in terms.items():
@@ -63,6 +63,28 @@ def test_an_operator_is_called_twice_before_a_certificate_ends(sky: Sky) -> None
 def test_nobody_is_called_for_one_that_is_kept_after_its_end(sky: Sky) -> None:
     pin(sky, new_key("them", -20, 6), keep_expired=True)
     assert called() == []
+
+
+@pytest.mark.requirement("EB-185")
+def test_an_operator_is_called_before_nothing_can_be_encrypted_any_more(sky: Sky) -> None:
+    """Also if signatures count after the end of a certificate."""
+    of = f"the certificate for encryption of agreement {sky.agreement}"
+    them, ends = new_key("them", -20, 400), new_key("ends", -20, 6)
+    pin(sky, them, encrypted=True, encryption_certificate=pem_of(ends))
+    assert called() == [("certificate_ends_soon", of)]
+    pin(sky, them, encryption_certificate=f"{pem_of(ends)}\n{pem_of(them)}")
+    assert called() == []
+    pin(sky, ends, encryption_certificate="", keep_expired=True)
+    assert called() == [("certificate_ends_soon", of)]
+    pin(sky, ends, encrypted=False)
+    assert called() == []
+
+    pin(sky, them, encryption_certificate=pem_of(ends))
+    text = StringIO()
+    call_command("certificates", "--json", stdout=text)
+    listed = json.loads(text.getvalue())
+    assert [one["subject"] for one in listed] == ["CN=them", "CN=ends"]
+    assert [one["used_by"] for one in listed] == [[sky.agreement.tpa_id]] * 2
 
 
 @pytest.mark.requirement("EB-178")

@@ -1,5 +1,5 @@
-"""The certificates of signatures, ours and those of partners, and which of them end soon; and which
-agreements do."""
+"""The certificates of signatures and encryption, ours and those of partners, and which of them end
+soon; and which agreements do."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -45,7 +45,8 @@ def certificates() -> list[Listed]:
     ours = [_listed(US, signed, one.certificate) for one in our_keys()]
     by_partner: dict[tuple[str, x509.Certificate], list[str]] = {}
     for agreement in agreements:
-        for certificate in certificates_of(agreement.certificate):
+        pem = f"{agreement.certificate}\n{agreement.encryption_certificate}"
+        for certificate in dict.fromkeys(certificates_of(pem)):
             key = (agreement.partner.name, certificate)
             by_partner.setdefault(key, []).append(agreement.tpa_id)
     theirs = [_listed(name, used, one) for (name, one), used in by_partner.items()]
@@ -67,6 +68,7 @@ def _listed(whose: str, used_by: Iterable[str], certificate: x509.Certificate) -
 
 def _agreements(*also: Q) -> Iterable[Agreement]:
     trusting = ~Q(certificate="") | Q(signed=True) | Q(ack_signed=True)
+    trusting |= ~Q(encryption_certificate="")
     found = Agreement.objects.filter(reduce(or_, also, trusting)).select_related("partner")
     return found.order_by("partner__name", "tpa_id")
 
@@ -103,14 +105,21 @@ _Ending = Iterator[tuple[Agreement, IncidentKind, str]]
 
 def _ending_certificates(agreements: Iterable[Agreement], now: datetime) -> _Ending:
     signed = [one for one in agreements if one.signed or one.ack_signed]
-    ends = [(one, f"agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired]
-    ends = [*((one, "MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]), *ends]
+    ends = [
+        *((one, "of MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]),
+        *((one, f"of agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired),
+        *(
+            (one, f"for encryption of agreement {one}", _end_of_encryption(one))
+            for one in agreements
+            if one.encrypted or one.encryption_certificate
+        ),
+    ]
     for agreement, of, end in ends:
         if end is None or end - now > EARLY:
             continue
         soon = end - now <= LATE
         kind = IncidentKind.CERTIFICATE_ENDS_SOON if soon else IncidentKind.CERTIFICATE_ENDS
-        yield agreement, kind, f"the certificate of {of} ends on {end:%Y-%m-%d}"
+        yield agreement, kind, f"the certificate {of} ends on {end:%Y-%m-%d}"
 
 
 def _ending(agreements: Iterable[Agreement], now: datetime) -> _Ending:
@@ -121,6 +130,13 @@ def _ending(agreements: Iterable[Agreement], now: datetime) -> _Ending:
         kind = IncidentKind.AGREEMENT_ENDED if ended else IncidentKind.AGREEMENT_ENDS
         verb = "has ended" if ended else "ends"
         yield agreement, kind, f"agreement {agreement} {verb} on {agreement.ends:%Y-%m-%d}"
+
+
+def _end_of_encryption(agreement: Agreement) -> datetime | None:
+    """Also of one whose signatures count after the end of its certificate: nothing is encrypted for
+    that."""
+    ends = [one.not_valid_after_utc for one in agreement.certificates_to_encrypt_for]
+    return max(ends, default=None)
 
 
 def _end_of(agreement: Agreement) -> datetime | None:

@@ -198,6 +198,7 @@ VIEWS = {
     "new bulk job": "msh_bulkjob_new",
     "business key": "msh_keyrule_add",
     "import": "partners_agreement_import",
+    "import cpa": "partners_agreement_cpa",
     "tokens": "msh_apitoken_changelist",
     "new token": "msh_apitoken_add",
 }

@@ -19,14 +19,14 @@ from partners.models import Agreement, Dialect
 from partners.models.agreement import HORIZONS
 
 from .channel import table_of
-from .connection import ConnectionPage
+from .cpa import CpaPages
 from .import_export import ImportExportPages
 from .partner import AgreementInline
 from .send_test import SendTestMessage
 
 
 @admin.register(Agreement)
-class AgreementAdmin(ImportExportPages, ConnectionPage, AuditHistory, ReadOnlyAdmin[Agreement]):
+class AgreementAdmin(ImportExportPages, CpaPages, AuditHistory, ReadOnlyAdmin[Agreement]):
     list_display = (
         "tpa_id",
         "partner_page",

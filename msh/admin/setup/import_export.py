@@ -67,7 +67,7 @@ class DocumentForm(forms.Form):
         return cleaned
 
 
-def _summary(report: setup.Report) -> str:
+def summary(report: setup.Report) -> str:
     changes = [str(change) for change in report.changes if change.what != "unchanged"]
     others = len(changes) - SUMMARY_LIMIT
     more = [f"{others} more"] if others > 0 else []
@@ -130,7 +130,7 @@ class ImportExportPages(ModelAdmin):
             raise PermissionDenied
         actor = Actor(request.user.get_username(), "to try the MSH without a partner")
         try:
-            messages.success(request, _summary(loopback.make(actor)))
+            messages.success(request, summary(loopback.make(actor)))
         except setup.SetupRefused as refused:
             messages.error(request, f"Nothing was changed: {refused}")
         return HttpResponseRedirect(reverse("admin:index"))
@@ -159,7 +159,7 @@ class ImportExportPages(ModelAdmin):
                     request, "The configuration has changed since the preview. Check it again."
                 )
             else:
-                messages.success(request, _summary(report))
+                messages.success(request, summary(report))
                 return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
         return self._render_form(request, DocumentForm(), export.preview(document), document)
 

@@ -89,10 +89,16 @@ def check_deployment(
         return []  # `check_store` says so
 
 
+def _first_agreement(*terms: str) -> Agreement | None:
+    """One that has any of these terms, itself or in a channel."""
+    having = (Q((f"{of}{term}", True)) for of in ("", "channels__") for term in terms)
+    return Agreement.objects.filter(Q(*having, _connector=Q.OR)).first()
+
+
 def _unsigned() -> Iterator[CheckMessage]:
     """Messages under such an agreement wait, and those of its partner may be refused."""
-    signed = Agreement.objects.filter(Q(signed=True) | Q(ack_signed=True))
-    if (first := signed.first()) is not None and (why := why_no_key()):
+    first = _first_agreement("signed", "ack_signed")
+    if first is not None and (why := why_no_key()):
         yield Caution(
             f"Agreement {first} wants signatures of ours: {why}.",
             hint="Set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE to files with a valid one.",
@@ -102,7 +108,7 @@ def _unsigned() -> Iterator[CheckMessage]:
 
 def _undecrypted() -> Iterator[CheckMessage]:
     """Messages of the partner under such an agreement are refused."""
-    first = Agreement.objects.filter(Q(encrypted=True) | Q(channels__encrypted=True)).first()
+    first = _first_agreement("encrypted")
     if first is not None and (why := why_no_decryption_key()):
         yield Caution(
             f"Agreement {first} wants payloads encrypted for us: {why}.",

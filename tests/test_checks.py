@@ -9,7 +9,7 @@ from django.core.checks import run_checks
 from django.db import connection
 
 from msh import checks
-from partners.models import Agreement, Partner
+from partners.models import Agreement, Channel, Partner
 from tests.keys import decrypting, environment, new_key, pem_of
 
 
@@ -98,10 +98,17 @@ def test_addresses_that_partners_can_send_to(settings: Any, uri: str) -> None:
 
 
 @pytest.mark.django_db
-def test_agreements_that_need_a_key_of_ours_are_called_out(settings: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_agreements_that_need_a_key_of_ours_are_called_out(
+    settings: Any, tmp_path: Path, by_channel: bool
+) -> None:
     partner = Partner.objects.create(name="acme", uri="http://a.example/")
-    terms = {"signed": True, "encrypted": True, "certificate": pem_of(new_key("them"))}
-    Agreement.objects.create(partner=partner, dialect="ebms2", tpa_id="cpa", **terms)
+    wanted = {"signed": True, "encrypted": True}
+    terms = {"certificate": pem_of(new_key("them"))} | ({} if by_channel else wanted)
+    agreement = Agreement.objects.create(partner=partner, dialect="ebms2", tpa_id="cpa", **terms)
+    if by_channel:
+        about = {"direction": "in", "service": "urn:orders", "action": "New"}
+        Channel.objects.create(agreement=agreement, **about, **wanted)
     found = checks.check_deployment(None)
     assert [one.id for one in found] == ["msh.W007", "msh.W008"]
     assert "MSH_DECRYPTION_KEY is not set" in found[1].msg

@@ -204,6 +204,21 @@ class Agreement(Ebms2Settings):
         self.refuse_impossible_terms()
         self._refuse_channels_that_do_not_fit()
 
+    @property
+    def signs(self) -> bool:
+        """Whether anything that is sent under it is signed."""
+        return self._has_any("signed", "ack_signed")
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether the payloads of any of its messages are encrypted."""
+        return self._has_any("encrypted")
+
+    def _has_any(self, *terms: str) -> bool:
+        """Itself, or for a channel."""
+        channels = self.channels.all() if self.has_channels else ()
+        return any(getattr(one, term) for one in (self, *channels) for term in terms)
+
     def address_of(self, service: str, action: str) -> str:
         """Where the channel of what we send leads; "": where the partner is."""
         if not self.has_channels:
@@ -214,9 +229,7 @@ class Agreement(Ebms2Settings):
     @property
     def has_order(self) -> bool:
         """Whether any of its messages are in the order of their conversation."""
-        if self.ordered or not self.has_channels:
-            return self.ordered
-        return self.channels.filter(ordered=True).exists()
+        return self._has_any("ordered")
 
     def refuse_impossible_terms(self) -> None:
         """Refuses terms that cannot be combined."""

@@ -15,7 +15,7 @@ from msh.flows.operations.certificates import call_for_ending
 from msh.flows.operations.watch import watch
 from msh.models import Incident
 from msh.pem import SigningKey
-from partners.models import Agreement
+from partners.models import Agreement, Channel
 from tests.keys import environment, new_key, pem_of
 
 from .flying import Sky
@@ -87,9 +87,15 @@ def test_an_operator_is_called_before_nothing_can_be_encrypted_any_more(sky: Sky
     assert [one["used_by"] for one in listed] == [[sky.agreement.tpa_id]] * 2
 
 
-@pytest.mark.requirement("EB-178")
-def test_an_operator_is_called_for_ours(sky: Sky, settings: Any, tmp_path: Path) -> None:
-    pin(sky, new_key("them", -1, 400), signed=True)
+@pytest.mark.requirement("EB-178", "EB-201")
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_an_operator_is_called_for_ours(
+    sky: Sky, settings: Any, tmp_path: Path, by_channel: bool
+) -> None:
+    pin(sky, new_key("them", -1, 400), signed=not by_channel)
+    about = {"agreement": sky.agreement, "direction": "out", "service": "urn:orders"}
+    Channel.objects.create(**about, action="New", signed=True)
+    Channel.objects.create(**about, action="Hint")
     ours(settings, tmp_path, new_key("us", -1, 20))
     watch()
     assert called() == [("certificate_ends", "the certificate of MSH_SIGNING_CERTIFICATE")]

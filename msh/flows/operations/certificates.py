@@ -41,7 +41,7 @@ class Listed:
 def certificates() -> list[Listed]:
     """Ours, then those of partners by name. Raises KeyUnusable for ours."""
     agreements = list(_agreements())
-    signed = tuple(one.tpa_id for one in agreements if one.signed or one.ack_signed)
+    signed = tuple(one.tpa_id for one in agreements if one.signs)
     ours = [_listed(US, signed, one.certificate) for one in our_keys()]
     by_partner: dict[tuple[str, x509.Certificate], list[str]] = {}
     for agreement in agreements:
@@ -70,7 +70,7 @@ def _agreements(*also: Q) -> Iterable[Agreement]:
     trusting = ~Q(certificate="") | Q(signed=True) | Q(ack_signed=True)
     trusting |= ~Q(encryption_certificate="")
     found = Agreement.objects.filter(reduce(or_, also, trusting)).select_related("partner")
-    return found.order_by("partner__name", "tpa_id")
+    return found.prefetch_related("channels").order_by("partner__name", "tpa_id")
 
 
 _KINDS = (
@@ -104,14 +104,14 @@ _Ending = Iterator[tuple[Agreement, IncidentKind, str]]
 
 
 def _ending_certificates(agreements: Iterable[Agreement], now: datetime) -> _Ending:
-    signed = [one for one in agreements if one.signed or one.ack_signed]
+    signed = [one for one in agreements if one.signs]
     ends = [
         *((one, "of MSH_SIGNING_CERTIFICATE", _end_of_ours()) for one in signed[:1]),
         *((one, f"of agreement {one}", _end_of(one)) for one in agreements if not one.keep_expired),
         *(
             (one, f"for encryption of agreement {one}", _end_of_encryption(one))
             for one in agreements
-            if one.encrypted or one.encryption_certificate
+            if one.encrypts or one.encryption_certificate
         ),
     ]
     for agreement, of, end in ends:

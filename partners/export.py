@@ -81,7 +81,8 @@ def digest() -> str:
 def keep_others_from_writing(*more: type[Model]) -> None:
     """Until the transaction ends, also the tables `more`. Others can read, and write rows that
     refer to these."""
-    models: tuple[type[Model], ...] = (Partner, Agreement, Channel, Route, OwnIdentity, *more)
+    # In this order: who writes a channel writes its agreement after it.
+    models: tuple[type[Model], ...] = (Partner, Channel, Agreement, Route, OwnIdentity, *more)
     tables = ", ".join(model._meta.db_table for model in models)  # noqa: SLF001  public
     with connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")

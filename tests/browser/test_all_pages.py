@@ -199,6 +199,7 @@ VIEWS = {
     "business key": "msh_keyrule_add",
     "import": "partners_agreement_import",
     "import cpa": "partners_agreement_cpa",
+    "new channel": "partners_channel_add",
     "tokens": "msh_apitoken_changelist",
     "new token": "msh_apitoken_add",
 }
@@ -212,6 +213,7 @@ SAME_AS_THOSE = (
     *("msh_maintenancewindow", "msh_consumer", "msh_alertrecipient", "msh_apitoken", "auth_user"),
     *("auth_group", "msh_outboundconversation", "msh_inboundconversation"),
     *("django_celery_beat_periodictask", "django_celery_beat_crontabschedule"),
+    "partners_channel",
 )
 """Lists made of the same parts: only their width differs."""
 

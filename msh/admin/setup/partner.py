@@ -32,7 +32,7 @@ from msh.flows.operations.inspection.shared_address import shared_address
 from msh.models import ApiToken, InboundLink, Incident, MaintenanceWindow, OutboundLink, Webhook
 from msh.pem import certificates_of, described
 from msh.store.operations.operator_actions import open_links
-from partners.models import Agreement, Credential, OwnIdentity, Partner, Route
+from partners.models import Agreement, Channel, Credential, OwnIdentity, Partner, Route
 from partners.models.credential import CredentialKind
 from partners.models.partner import OutgoingKind
 
@@ -335,12 +335,14 @@ class PartnerAdmin(AuditedAdmin):
 
     def audited_rows(self, key: int | None) -> list[QuerySet[Model]]:
         agreements = Agreement.objects.filter(partner=key)
-        return [*super().audited_rows(key), agreements, Credential.objects.filter(partner=key)]
+        channels = Channel.objects.filter(agreement__partner=key)
+        credentials = Credential.objects.filter(partner=key)
+        return [*super().audited_rows(key), agreements, channels, credentials]
 
     def entries(self, key: int) -> Q:
-        """Also of agreements and credentials that were removed."""
+        """Also of agreements, channels and credentials that were removed."""
         of_partner = f" of {Partner.objects.get(pk=key).name}"
-        kinds = [capfirst(str(one._meta.verbose_name)) for one in (Agreement, Credential)]  # noqa: SLF001  public
+        kinds = [capfirst(str(one._meta.verbose_name)) for one in (Agreement, Channel, Credential)]  # noqa: SLF001  public
         return super().entries(key) | Q(kind__in=kinds, name__endswith=of_partner)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:

@@ -5,10 +5,12 @@ from django.test import Client
 from django.urls import reverse
 
 from msh.models import SettingChange
-from partners.models import Agreement, Channel
+from partners.models import Agreement, Channel, Partner
 from tests.admin.conftest import url
 from tests.flows.flying import make_sky
 from tests.flows.world import make_world
+
+from .test_partner import form
 
 pytestmark = [pytest.mark.django_db, pytest.mark.requirement("EB-201")]
 
@@ -83,3 +85,20 @@ def test_every_field_of_a_channel_is_on_its_form(administrator: Client) -> None:
     assert {*form.fields} - {"reason"} == {
         field.name for field in Channel._meta.fields if field.editable and field.name != "id"
     }
+
+
+def test_channels_that_go_with_their_agreement_are_recorded(administrator: Client) -> None:
+    sky = make_sky(channels=[{"direction": "in", "service": "urn:o", "action": "New"}])
+    agreement, partner = sky.agreement, sky.partner
+    gone = {"id": agreement.pk, "partner": partner.pk, "DELETE": "on"}
+    data = form(name=partner.name, uri=partner.uri, our_uri=partner.our_uri, agreements=[gone])
+
+    saved = administrator.post(
+        url(Partner, "change", partner.pk), data | {"agreements-INITIAL_FORMS": 1}
+    )
+
+    assert saved.status_code == 302
+    assert not Agreement.objects.exists()
+    change = SettingChange.objects.get(kind="Channel", what="removed")
+    assert change.name.startswith("in urn:o New of ")
+    assert change.name.endswith(f" of {partner.name}")

@@ -53,6 +53,7 @@ AGREEMENT = {
     "on_failure": "fail",
     "sync_reply": "none",
     "soap_action": "ebXML",
+    "encryption_method": "aes256-gcm",
 }
 
 

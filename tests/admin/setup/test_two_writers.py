@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
@@ -17,7 +17,8 @@ from msh.alerts.models import AlertRecipient
 from msh.flows.operations import configure
 from msh.store.history import Actor
 from msh.store.operations.settings_log import lock_to_change
-from partners.models import Partner
+from partners.models import Channel, Partner
+from tests.flows.flying import make_sky
 from tests.sessions import beside, meet, somebody_waits_for_us
 from tests.waiting import wait_until
 
@@ -68,6 +69,27 @@ def test_a_document_waits_until_a_page_is_saved(partner: Partner) -> None:
 
     partner.refresh_from_db()
     assert (partner.probe_interval, partner.contact) == (60, "ann")
+
+
+@pytest.mark.requirement("EB-201")
+def test_a_document_waits_until_a_channel_is_added() -> None:
+    """The agreement is written after its channel: not the other way round."""
+    sky = make_sky()
+    about = {"tpa_id": sky.agreement.tpa_id, "window": 5}
+    document = {"partners": [{"name": sky.partner.name, "agreements": [about]}]}
+
+    with ExitStack() as stack:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE partners_channel IN ROW EXCLUSIVE MODE")
+            doing = stack.enter_context(beside(lambda: configure.apply(document, ACTOR)))
+            wait_until(somebody_waits_for_us)
+            channel = {"direction": "in", "service": "urn:orders", "action": "New"}
+            Channel.objects.create(agreement=sky.agreement, **channel)
+        assert ("window",) in [change.fields for change in doing.result().changes]
+
+    sky.agreement.refresh_from_db()
+    assert (sky.agreement.window, sky.agreement.has_channels) == (5, True)
 
 
 def test_a_recipient_that_was_added_meanwhile_is_updated_by_a_document() -> None:

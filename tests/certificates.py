@@ -37,10 +37,12 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 class Authority:
     """Issues certificates of servers and clients. `pem` is its own."""
 
-    def __init__(self, name: str = "authority", hosts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str = "authority", hosts: Sequence[str] = (), days: tuple[int, int] = (-1, 30)
+    ) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = _named(name)
-        self.certificate = self._sign(self.name, self.key, hosts, (-1, 30), ca=True)
+        self.certificate = self._sign(self.name, self.key, hosts, days, ca=True)
         self.pem = self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def write(

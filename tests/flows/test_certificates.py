@@ -15,7 +15,8 @@ from msh.flows.operations.certificates import call_for_ending
 from msh.flows.operations.watch import watch
 from msh.models import Incident
 from msh.pem import SigningKey
-from partners.models import Agreement, Channel
+from partners.models import Agreement, Channel, Credential, Partner
+from tests.certificates import Authority
 from tests.keys import environment, new_key, pem_of
 
 from .flying import Sky
@@ -151,3 +152,50 @@ def test_certificates_are_listed_with_who_uses_them(
     settings.MSH_SIGNING_CERTIFICATE = []
     with pytest.raises(CommandError, match="name as many files each"):
         call_command("certificates")
+
+
+@pytest.mark.requirement("EB-188", "EB-189")
+def test_certificates_of_tls_are_listed_and_called_for(
+    sky: Sky, settings: Any, tmp_path: Path
+) -> None:
+    def given(days: int) -> None:
+        authority = Authority("authority", days=(-20, days))
+        client = authority.write(tmp_path / f"{days}.pem", "them", days=(-20, days)).read_text()
+        sky.partner.ca_certificates = authority.pem
+        sky.partner.save()
+        sky.partner.credentials.exclude(pem="").delete()
+        credential = Credential(partner=sky.partner)
+        credential.certify(client[client.index("-----BEGIN CERTIFICATE") :])
+        credential.save()
+        ours = authority.write(tmp_path / f"{days}-ours.pem", "us", days=(-20, days))
+        settings.MSH_CLIENT_CERTIFICATE = str(ours)
+
+    def called_for() -> set[tuple[str, str]]:
+        call_for_ending()
+        opened = Incident.objects.filter(resolved_at=None)
+        return {(one.kind, one.detail.rpartition(" ends on ")[0]) for one in opened}
+
+    given(400)
+    assert called_for() == set()
+    listed = StringIO()
+    call_command("certificates", "--json", stdout=listed)
+    rows = json.loads(listed.getvalue())
+    assert [(one["whose"], one["subject"], one["used_by"]) for one in rows] == [
+        ("us", "CN=us", ["client certificate"]),
+        (sky.partner.name, "CN=authority", ["CA certificate"]),
+        (sky.partner.name, "CN=them", ["client certificate"]),
+    ]
+    of = "the certificate of MSH_CLIENT_CERTIFICATE"
+    given(29)
+    assert called_for() == {("certificate_ends", of)}
+    given(6)
+    assert called_for() == {("certificate_ends_soon", of)}
+    for what in ("CA certificate", "client certificate"):
+        given(400)
+        assert called_for() == set()
+        given(6)
+        settings.MSH_CLIENT_CERTIFICATE = ""
+        if what == "client certificate":
+            Partner.objects.update(ca_certificates="")
+        its = f"the certificate of partner {sky.partner.name}, its {what},"
+        assert called_for() == {("certificate_ends_soon", its)}

@@ -1,4 +1,4 @@
-"""`manage.py certificates`: those of signatures, ours and partners'."""
+"""`manage.py certificates`: those of signatures and TLS, ours and partners'."""
 
 from dataclasses import asdict
 
@@ -7,20 +7,21 @@ from django.core.management.base import CommandError
 from msh.flows.operations.certificates import Listed, certificates
 from msh.management.cli import MshCommand, Row
 from msh.pem import KeyUnusable
+from msh.transport.tls import TlsUnusable
 
 COLUMNS = ("whose", "until", "used_by", "subject", "issuer", "serial", "sha256")
 
 
 class Command(MshCommand):
     help = (
-        "List the certificates of signatures, ours and those of partners: until when they are"
-        " valid, which agreements use them, subject, issuer, serial number, SHA-256."
+        "List the certificates of signatures and TLS, ours and those of partners: until when they"
+        " are valid, which agreements use them, subject, issuer, serial number, SHA-256."
     )
 
     def handle(self, *args: object, **options: object) -> None:
         try:
             found = certificates()
-        except KeyUnusable as problem:
+        except (KeyUnusable, TlsUnusable) as problem:
             raise CommandError(str(problem)) from None
         self.answer_rows([asdict(one) if self.as_json else _shown(one) for one in found], COLUMNS)
 

@@ -113,6 +113,9 @@ def test_an_agreement_may_have_an_end(of: dict[str, Any]) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_gives_the_settings_that_are_not_named(preset: str) -> None:
     named = {"tpa_id": "cpa-1", "our_party": "us", "their_party": "them", "retries": 1}
+    if PRESETS[preset].get("signed"):
+        assert any("Needs the certificate" in one for one in problems({**named, "preset": preset}))
+        named["certificate"] = pem_of(new_key("them"))
     for _ in range(2):
         report = apply(document({**named, "preset": preset}))
     assert {change.what for change in report.changes} == {"unchanged"}

@@ -54,7 +54,7 @@ class Signing:
 def both(
     tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[tuple[Signing, Signing]]:
-    with django_db_blocker.unblock(), two("signed", tmp_path_factory) as (a, b):
+    with django_db_blocker.unblock(), two("signed", tmp_path_factory, client_environment) as (a, b):
         agree(a, b, "b", [B])
         agree(b, a, "a", [A, NEXT_A])
         yield a, b
@@ -259,6 +259,17 @@ def test_every_copy_has_the_signature_of_the_first_also_after_a_change_of_our_ke
         wait_until(partial(is_acknowledged, one), seconds=WITHIN)
     sent = submits(both[0], 3)
     until(both[0], OutboundMessage, sent, state="acknowledged")
+
+
+def client_environment(_letter: str, folder: Path) -> dict[str, str]:
+    """The settings of an MSH that shows partners a certificate over TLS."""
+    client = new_key("client", end=400)
+    (folder / "client.key").write_bytes(client.private)
+    (folder / "client.crt").write_text(pem_of(client))
+    return {
+        "MSH_CLIENT_CERTIFICATE": str(folder / "client.crt"),
+        "MSH_CLIENT_KEY": str(folder / "client.key"),
+    }
 
 
 def test_no_key_is_in_a_row_or_a_log(both: tuple[Signing, Signing]) -> None:

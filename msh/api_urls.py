@@ -3,6 +3,7 @@ from django.urls.converters import StringConverter
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from msh.api import (
+    configuration,
     conversations,
     deliveries,
     document,
@@ -47,6 +48,7 @@ urlpatterns = [
     path("schema", document.schema, name="schema"),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api:schema"), name="docs"),
     path("problems", problem_types.page, name="problems"),
+    path("v1/configuration", configuration.ConfigurationView.as_view()),
     path("v1/token", token.TokenView.as_view()),
     path("v1/messages", messages.MessagesView.as_view()),
     path("v1/messages/bulk", BulkView.as_view()),

@@ -149,7 +149,7 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 FORMAT_MODULE_PATH = ["msh.formats"]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
-"""Bytes of a form without its files; the import of agreements needs `setup.import_export.LIMIT`."""
+"""Bytes of a form without its files; the import of agreements needs `configure.DOCUMENT_LIMIT`."""
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 11_000
 """Fields of a form; the list of deliveries needs `deliveries.delivery.BULK_LIMIT`."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -75,7 +75,12 @@ def preview(document: object) -> Preview:
 
 def digest() -> str:
     """Return the digest of the current configuration, like `Preview.seen`."""
-    return _digest_of(as_text(exported()))
+    return digest_of(exported())
+
+
+def digest_of(document: object) -> str:
+    """The digest of a configuration that was `exported`."""
+    return _digest_of(as_text(document))
 
 
 def keep_others_from_writing(*more: type[Model]) -> None:

@@ -76,6 +76,8 @@ NEEDS = [
     ("GET", "incidents/1", "operate"),
     ("POST", "incidents/1/resolve", "operate"),
     ("GET", "statistics", "operate"),
+    ("GET", "configuration", "operate"),
+    ("POST", "configuration", "operate"),
 ]
 OF_ANY_TOKEN = [("GET", "token")]
 _BAD_REQUEST = {Refusal.DOCUMENT, Refusal.INVALID}

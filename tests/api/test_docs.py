@@ -11,6 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
+from msh.flows.operations.configure import IMPORT_PERMISSIONS
 from msh.models import (
     BulkJob,
     ConsumerKind,
@@ -96,6 +97,7 @@ def test_curls_work(token: Tokens) -> None:
             "correct_outboundmessage",
             *("view_delivery", "replay_delivery", "view_inboundlink", "expect_inboundlink"),
             *("view_signal", "take_back_refusal_signal"),
+            *(name.partition(".")[2] for name in IMPORT_PERMISSIONS),
         ),
     )
     fields = {"tpa_id": "tpa-4711", "service_interface": "Orders", "action": "New"}

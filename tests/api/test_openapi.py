@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from msh.allowance import Allowance
 from msh.api.framework import access
+from msh.flows.operations.configure import IMPORT_PERMISSIONS
 from msh.models import (
     BulkJob,
     ConsumerKind,
@@ -87,6 +88,7 @@ def api(world: World, token: Tokens) -> Iterator[Application]:
             *("view_outboundlink", "view_outboundmessage", "view_incident", "resolve_incident"),
             *("view_statistics", "view_inboundlink", "cancel_outboundlink"),
             "correct_outboundmessage",
+            *(name.partition(".")[2] for name in IMPORT_PERMISSIONS),
             *("view_bulkjob", "bulk_bulkjob", "view_delivery", "replay_delivery"),
             *("view_maintenancewindow", "view_signal", "take_back_refusal_signal"),
             *("expect_inboundlink", "reset_sequence_outboundlink"),
@@ -213,6 +215,10 @@ def test_each_success_of_the_document_is_met(
                 "reason": "agreed",
                 "ends_at": (timezone.now() + timedelta(days=1)).isoformat(),
             },
+        },
+        "change_configuration": {
+            **reason,
+            "body": {"reason": "agreed", "document": {"partners": [{"name": world.there.name}]}},
         },
         "count_replays": {"query": {"consumer": "archive"}},
         "begin_submissions_again": reason,

@@ -13,8 +13,8 @@ from msh.admin.framework.actions import Offer
 from msh.admin.framework.audited import settings_url
 from msh.admin.framework.headline import Jump
 from msh.admin.framework.permitted import whom_to_ask
-from msh.admin.setup.import_export import IMPORT_PERMISSIONS
 from msh.flows.operations.actions import SEND_TEST_MESSAGE
+from msh.flows.operations.configure import IMPORT_PERMISSIONS
 from msh.models import InboundMessage, OutboundMessage
 from partners.models import Agreement, Partner
 

@@ -18,7 +18,7 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.flows.operations.configure import ChangedMeanwhile
+from msh.flows.operations.configure import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS, ChangedMeanwhile
 from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, made_of, plan, stored
 from msh.store.history import Actor
 from msh.wire.cpa import LIMIT
@@ -27,7 +27,7 @@ from partners.models.dialects import Dialect
 from partners.models.ebms2 import CERTIFICATE_LIMIT
 
 from .connection import ConnectionPage
-from .import_export import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS, summary
+from .import_export import summary
 
 
 class CpaForm(forms.Form):

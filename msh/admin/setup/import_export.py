@@ -16,22 +16,10 @@ from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from msh.admin.framework.actions import REASON_LIMIT
 from msh.flows.operations import configure, loopback
+from msh.flows.operations.configure import DOCUMENT_LIMIT, EXPORT_PERMISSIONS, IMPORT_PERMISSIONS
 from msh.store.history import Actor
 from partners import export, setup
 
-EXPORT_PERMISSIONS = tuple(
-    f"partners.view_{name}" for name in ("partner", "agreement", "channel", "route")
-)
-IMPORT_PERMISSIONS = (
-    *EXPORT_PERMISSIONS,
-    *(
-        f"partners.{action}_{name}"
-        for action in ("add", "change")
-        for name in ("partner", "agreement", "channel", "route", "ownidentity")
-    ),
-    "partners.delete_channel",
-)
-LIMIT = 5 * 1024 * 1024  # bytes of a document
 SUMMARY_LIMIT = 20
 """Changes listed after an import."""
 
@@ -49,9 +37,13 @@ class DocumentForm(forms.Form):
     def clean(self) -> dict[str, object]:
         """Adds `document`, the parsed JSON."""
         cleaned = self.cleaned_data
-        text = cleaned["file"].read(LIMIT + 1) if cleaned.get("file") else cleaned["text"].encode()
-        if not text or len(text) > LIMIT:
-            raise forms.ValidationError(f"Choose a document of at most {LIMIT} bytes.")
+        text = (
+            cleaned["file"].read(DOCUMENT_LIMIT + 1)
+            if cleaned.get("file")
+            else cleaned["text"].encode()
+        )
+        if not text or len(text) > DOCUMENT_LIMIT:
+            raise forms.ValidationError(f"Choose a document of at most {DOCUMENT_LIMIT} bytes.")
         try:
             cleaned["document"] = json.loads(text)
             export.as_text(cleaned["document"]).encode()  # fails on a lone surrogate

@@ -14,6 +14,20 @@ from partners.models import Agreement, Channel, Credential, OwnIdentity, Partner
 
 _SET_UP = (Partner, Agreement, Channel, Credential, Route, OwnIdentity)
 
+EXPORT_PERMISSIONS = tuple(
+    f"partners.view_{name}" for name in ("partner", "agreement", "channel", "route")
+)
+IMPORT_PERMISSIONS = (
+    *EXPORT_PERMISSIONS,
+    *(
+        f"partners.{action}_{name}"
+        for action in ("add", "change")
+        for name in ("partner", "agreement", "channel", "route", "ownidentity")
+    ),
+    "partners.delete_channel",
+)
+DOCUMENT_LIMIT = 5 * 1024 * 1024  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

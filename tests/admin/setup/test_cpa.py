@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from msh.admin.setup.import_export import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS
+from msh.flows.operations.configure import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS
 from msh.models import SettingChange
 from partners.models import Agreement, CpaDocument, Partner
 from tests.admin.conftest import client_of

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from msh.admin.setup.import_export import IMPORT_PERMISSIONS, LIMIT
 from msh.flows.operations import configure
+from msh.flows.operations.configure import DOCUMENT_LIMIT, IMPORT_PERMISSIONS
 from msh.models import SettingChange
 from msh.store.history import Actor
 from partners import setup
@@ -139,7 +139,9 @@ def test_configuration_changed_since_the_preview_is_not_overwritten(importer: Cl
 def test_a_document_larger_than_a_usual_form_is_applied(importer: Client) -> None:
     configured()
     document = with_timeout(7)
-    document["partners"][0]["allowed_networks"] = "192.0.2.0/24" + " " * (LIMIT // 2 + 100_000)
+    document["partners"][0]["allowed_networks"] = "192.0.2.0/24" + " " * (
+        DOCUMENT_LIMIT // 2 + 100_000
+    )
 
     applied = confirm(importer, offer(importer, document))
 

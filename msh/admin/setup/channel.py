@@ -12,14 +12,13 @@ from msh.admin.framework import markup
 from msh.admin.framework.audited import AuditedAdmin
 from msh.admin.framework.filters import PartnerFilter
 from msh.admin.framework.pages import Table
-from partners.models import Agreement, Channel
+from partners.models import Agreement, Channel, Dialect
 
 
 @admin.register(Channel)
 class ChannelAdmin(AuditedAdmin):
     """What stays empty is as the agreement has it."""
 
-    autocomplete_fields = ("agreement",)
     fieldsets = (
         (
             None,
@@ -66,6 +65,15 @@ class ChannelAdmin(AuditedAdmin):
     list_select_related = ("agreement__partner",)
     search_fields = ("service", "action", "agreement__tpa_id", "agreement__partner__name")
     search_help_text = "Service, Action, CPAId or partner"
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Only agreements that can have channels, each with its partner: a CPAId may be that of
+        several."""
+        able = Agreement.objects.filter(dialect=Dialect.EBMS2).select_related("partner")
+        given = {**kwargs, "queryset": able}
+        field: Any = super().formfield_for_foreignkey(db_field, request, **given)
+        field.label_from_instance = lambda agreement: f"{agreement} of {agreement.partner}"
+        return field
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Channel | None = None

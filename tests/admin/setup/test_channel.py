@@ -60,7 +60,10 @@ def test_what_a_channel_cannot_have_is_said_at_its_field(administrator: Client) 
     wrong = fields(agreement, direction="in", retries=3)
     errors = administrator.post(ADD, wrong).context["adminform"].form.errors
     assert errors["retries"] == ["A channel of messages that the partner sends has no retries."]
-    assert administrator.post(ADD, fields(make_world().agreement)).status_code == 200
+    of_draft = administrator.post(ADD, fields(make_world().agreement))
+    assert "agreement" in of_draft.context["adminform"].form.errors
+    choices = of_draft.context["adminform"].form.fields["agreement"].choices
+    assert [name for key, name in choices if key] == [f"{agreement} of {agreement.partner}"]
     nothing = administrator.post(ADD, {"reason": WHY})
     assert {"agreement", "service"} <= {*nothing.context["adminform"].form.errors}
     assert not Channel.objects.exists()

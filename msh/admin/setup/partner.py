@@ -155,7 +155,8 @@ class AgreementInline(StackedInline):
                     "tpa_id",
                     ("our_party", "our_party_context"),
                     ("their_party", "their_party_context"),
-                    ("semantics", "ends"),
+                    "semantics",
+                    "ends",
                 )
             },
         ),

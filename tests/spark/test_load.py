@@ -126,14 +126,15 @@ def test_job_that_is_run_again(spark: SparkSession, office: Office, tmp_path: Pa
 def test_task_that_is_killed_after_a_part(
     spark: SparkSession, office: Office, tmp_path: Path
 ) -> None:
-    """The second attempt gets its rows in another order and meets those that are in already."""
+    """The second attempts get their rows in another order and meet those that are in already: half
+    of them, but perhaps the last request of each of the two tasks, which was under way."""
     spark.dataSource.register(Dying)
     pair = office.silent_pair()
     counted = summary_of(
         orders(spark, [pair], 400), office, tmp_path, form=Dying.name(), batchSize=20
     )
-    assert counted["known"] == 200
-    assert counted["accepted"] == 200
+    assert counted["known"] in (160, 180, 200)
+    assert counted["accepted"] == 400 - counted["known"]
     assert sorted(order_numbers(pair)) == list(range(400))
 
 

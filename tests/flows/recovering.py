@@ -37,7 +37,7 @@ def answering(
 ) -> None:
     """Let the partner answer enquiries; `meanwhile` happens when it has looked into its store."""
 
-    def ask(urls: Sequence[str], authorization: str, deadline: float) -> list[bytes]:
+    def ask(urls: Sequence[str], *_: object) -> list[bytes]:
         questions = [parse_qs(urlsplit(url).query).get("message_id", []) for url in urls]
         answers = [write(link_status.status_for(world.here, asked)) for asked in questions]
         meanwhile()

@@ -24,6 +24,7 @@ from msh import stopping
 from msh.celery import app
 from msh.flows.delivery.delivery_loop import DeliveryLoop
 from msh.flows.operations import sweeps
+from msh.flows.operations.certificates import call_for_ending
 from msh.flows.operations.many.bulk_jobs import run as run_bulk_jobs
 from msh.flows.operations.prune import ClockDoubtful, PruningAlready, prune_all
 from msh.flows.operations.watch import watch as watch_links
@@ -187,6 +188,12 @@ def watch() -> None:
     Prune, if a second person has confirmed it: that keeps this thread, and the next watch has
     another one."""
     _look("watching", watch_links, *sweeps.for_confirmed_acts, plan=plans.plan_for_hot_path)
+
+
+@shared_task(name="msh.tasks.look_for_ends", base=Sweep)
+def look_for_ends() -> None:
+    """Call an operator for certificates and agreements that end soon, or have a successor."""
+    _look("ends of certificates and agreements", call_for_ending)
 
 
 @shared_task(name="msh.tasks.collect_statistics", base=Sweep)

@@ -45,6 +45,7 @@ def test_every_kind_of_work_is_polled_without_a_wake_up() -> None:
         "sweep": 5,
         "notify_operators": 5,
         "watch": 10,
+        "look_for_ends": 600,
         "collect_statistics": 30,
     }
     rows = PeriodicTask.objects.filter(interval__period="seconds", enabled=True)

@@ -30,6 +30,7 @@ SCHEDULE: dict[str, tuple[str, Every | Daily]] = {
     "sweep": ("msh.tasks.sweep", Every(5)),
     "sweep: notify operators": ("msh.tasks.notify_operators", Every(5)),
     "sweep: watch": ("msh.tasks.watch", Every(10)),
+    "sweep: ends": ("msh.tasks.look_for_ends", Every(600)),
     "sweep: statistics": ("msh.tasks.collect_statistics", Every(30)),
     "prune": ("msh.tasks.prune", Daily(3, 30)),
 }

@@ -12,7 +12,6 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from msh.flows.operations.certificates import call_for_ending
-from msh.flows.operations.watch import watch
 from msh.models import Incident
 from msh.pem import SigningKey
 from partners.models import Agreement, Channel, Credential, Partner
@@ -98,7 +97,7 @@ def test_an_operator_is_called_for_ours(
     Channel.objects.create(**about, action="New", signed=True)
     Channel.objects.create(**about, action="Hint")
     ours(settings, tmp_path, new_key("us", -1, 20))
-    watch()
+    call_for_ending()
     assert called() == [("certificate_ends", "the certificate of MSH_SIGNING_CERTIFICATE")]
     ours(settings, tmp_path, new_key("us", -1, 20), new_key("next", -1, 400))
     assert called() == []
@@ -118,13 +117,13 @@ def test_an_operator_is_called_before_an_agreement_ends_and_when_it_has(sky: Sky
     ):
         end = now + timedelta(days=days)
         Agreement.objects.update(ends=end)
-        watch()
+        call_for_ending()
         opened = Incident.objects.filter(resolved_at=None)
         assert [(one.kind, one.detail) for one in opened] == [
             (kind, f"{text}{end:%Y-%m-%d}") for kind, text in expected
         ]
     Agreement.objects.update(ends=None)
-    watch()
+    call_for_ending()
     assert not Incident.objects.filter(resolved_at=None).exists()
 
 

@@ -115,8 +115,7 @@ def call_for_ending() -> None:
     now = timezone.now()
     agreements = list(_agreements(Q(ends__lte=now + EARLY)))
     of_tls = list(_ends_of_tls())
-    # As in most MSHs, six times a minute.
-    if not agreements and not of_tls and not has_open(_KINDS):
+    if not agreements and not of_tls and not has_open(_KINDS):  # as in most MSHs
         return
     reasons: dict[IncidentKind, dict[int, str]] = {kind: {} for kind in _KINDS}
     for partner_id, kind, text in (

@@ -34,7 +34,6 @@ from msh.store.receiving.conversations import find_due_links, lock_due, step_con
 from msh.store.sending.links import OutboundLinks
 
 from . import maintenance
-from .certificates import call_for_ending
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +54,6 @@ def watch() -> None:
     find_stuck()
     call_for_holes()
     _apart(call_for_failing)
-    _apart(call_for_ending)
     _apart(resolve_passed, QUIET)
     _apart(make_far_work_due)
 

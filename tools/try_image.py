@@ -153,11 +153,17 @@ def nginx(folder: Path, web: int, tls: int, plain: int, mutual: int) -> Iterator
         process.wait()
 
 
+_OF_ANY_CA = "ssl_verify_client   optional_no_ca;"
+"""nginx takes one such directive: that of the page replaces it."""
+
+
 def with_client_certificates(server: str, tls: int, port: int, ca: Path) -> str:
     """The server for TLS once more, on `port`, with what docs/proxies.md says to add."""
     page = (ROOT / "docs" / "proxies.md").read_text().partition("## Client certificates")[2]
     added = page.partition("```nginx\n")[2].partition("```")[0]
     again = server[server.rindex("server {") :].replace(f":{tls} ssl", f":{port} ssl")
+    require(_OF_ANY_CA in again, f"nginx.conf.template has no {_OF_ANY_CA}")
+    again = again.replace(_OF_ANY_CA, "")
     proxied = again.partition("location / {")[2].partition("}")[0]
     for before, after in {
         "/etc/ssl/partners-ca.pem": str(ca),

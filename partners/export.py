@@ -90,6 +90,8 @@ def keep_others_from_writing(*more: type[Model]) -> None:
     models: tuple[type[Model], ...] = (Partner, Channel, Agreement, Route, OwnIdentity, *more)
     tables = ", ".join(model._meta.db_table for model in models)  # noqa: SLF001  public
     with connection.cursor() as cursor:
+        # Autovacuum gives way after deadlock_timeout, on a busy machine later than a lock_timeout.
+        cursor.execute("SET LOCAL lock_timeout = '20s'")
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
 
 

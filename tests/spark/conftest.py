@@ -85,9 +85,11 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.dir": event_log.as_uri(),
             "spark.driver.host": "127.0.0.1",
-            # A local session that has heard nothing of itself for two minutes, because the machine
-            # stood still, ends ten minutes later: Spark finds it alive in clusters only.
+            # A local session ends when it has not heard of itself for a while, because the machine
+            # stood still; and ten minutes after it has lost its blocks (`Losing`), which it can
+            # register again in clusters only.
             "spark.network.timeout": "3600s",
+            "spark.executor.heartbeat.maxFailures": "100000",
             "spark.sql.session.timeZone": "UTC",
         }
     )

@@ -18,8 +18,7 @@ from .framework.problems import PreconditionFailed, Refused
 from .framework.query import Form, text, validated_body, validated_query
 from .framework.tags import ANY, ETAG, IF_MATCH, tags_shown
 from .framework.view import ApiView, actor
-
-REASON_LIMIT = 500  # characters
+from .row_actions import Reason
 
 
 class ConfigurationQuery(Form):
@@ -37,19 +36,16 @@ class ConfigurationDocument(Form):
     routes = serializers.ListField(child=serializers.DictField(), required=False)
 
 
-class ConfigurationChange(Form):
+class ConfigurationChange(Reason):
     document = serializers.DictField(
         help_text="What is added and updated; what it does not name stays. Secrets may be in it."
-    )
-    reason = serializers.CharField(
-        max_length=REASON_LIMIT, help_text="Recorded in the history of each row."
     )
     dry_run = serializers.BooleanField(default=False, help_text="true: nothing is changed.")
 
 
 class ObjectChange(Form):
     thing = serializers.CharField()
-    what = serializers.ChoiceField(("added", "updated", "unchanged"))
+    what = serializers.ChoiceField(("added", "updated", "removed", "unchanged"))
     fields = serializers.ListField(  # type: ignore[assignment]  # its metaclass takes it away
         child=serializers.CharField(), help_text="Which were updated."
     )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from msh.api.configuration import ObjectChange
 from msh.flows.operations.configure import DOCUMENT_LIMIT, EXPORT_PERMISSIONS, IMPORT_PERMISSIONS
 from msh.models import SettingChange
 from msh.protocol.reason import Refusal
@@ -60,6 +61,26 @@ def test_a_change_and_who_has_made_it(world: World, administrator_token: Applica
     assert recorded.reason.startswith("they have moved (API token ")
     again = change(administrator_token, of(world, agreements=[TIMEOUT]))
     assert {one["what"] for one in again.json["changes"]} == {"unchanged"}
+
+
+def test_channels_that_are_not_listed_any_more_are_removed(
+    world: World, administrator_token: Application
+) -> None:
+    Partner.objects.create(name="hospital", uri="http://hospital.example/ebms/")
+    channel = {"direction": "in", "service": "urn:orders", "action": "New"}
+    agreement = {"tpa_id": "cpa-1", "our_party": "1", "their_party": "2", "dialect": "ebms2"}
+
+    def listing(*channels: dict[str, str]) -> Any:
+        agreements = [{**agreement, "channels": list(channels)}]
+        document = {"partners": [{"name": "hospital", "agreements": agreements}]}
+        answer = change(administrator_token, document)
+        assert answer.status == 200, answer.content
+        return answer.json["changes"][-1]
+
+    assert listing(channel)["what"] == "added"
+    removed = listing()
+    assert removed["what"] == "removed"
+    assert ObjectChange(data=removed).is_valid()
 
 
 def test_a_dry_run_changes_nothing(world: World, administrator_token: Application) -> None:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from msh.certificates import Stamp, stamp_of
 from msh.pem import KeyUnusable
 
 logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 _Files = tuple[str, ...]
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 class KeyFiles(Generic[Key]):
@@ -21,7 +21,7 @@ class KeyFiles(Generic[Key]):
     def __init__(self, purpose: str, load: Callable[..., Key]) -> None:
         self._purpose, self._load_one = purpose, load
         self._files: tuple[_Files, ...] = ()
-        self._stamp: _Stamp = ()
+        self._stamp: Stamp = ()
         self._keys: tuple[Key, ...] = ()
 
     def read(self, files: Sequence[_Files]) -> tuple[Key, ...]:
@@ -32,9 +32,9 @@ class KeyFiles(Generic[Key]):
         wanted = tuple(files)
         before = self._keys if self._files == wanted else ()
         known = self._stamp if self._files == wanted else ()
-        stamp: _Stamp = ()
+        stamp: Stamp = ()
         try:
-            stamp = tuple(_stamp(path) for one in wanted for path in one)
+            stamp = _stamp_of(wanted)
             if stamp != known:
                 before = tuple(map(self._load, wanted))
         except KeyUnusable as problem:
@@ -56,9 +56,9 @@ class KeyFiles(Generic[Key]):
             raise KeyUnusable(f"{files[0]}: {problem}") from None
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def _stamp_of(files: Sequence[_Files]) -> Stamp:
+    """Raises KeyUnusable."""
     try:
-        stat = Path(path).stat()
+        return stamp_of(path for one in files for path in one)
     except OSError as problem:
-        raise KeyUnusable(f"{path}: {problem.strerror}") from None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+        raise KeyUnusable(f"{problem.filename}: {problem.strerror}") from None

@@ -18,16 +18,15 @@ from unfold.widgets import (
 
 from msh.admin.framework import markup
 from msh.admin.framework.actions import REASON_LIMIT
-from msh.flows.operations.configure import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS, ChangedMeanwhile
+from msh.flows.operations.configure import EXPORT_PERMISSIONS, IMPORT_PERMISSIONS
 from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, made_of, plan, stored
-from msh.store.history import Actor
 from msh.wire.cpa import LIMIT
 from partners.models import Agreement
 from partners.models.dialects import Dialect
 from partners.models.ebms2 import CERTIFICATE_LIMIT
 
 from .connection import ConnectionPage
-from .import_export import summary
+from .import_export import is_applied
 
 
 class CpaForm(forms.Form):
@@ -131,18 +130,8 @@ class CpaPages(ConnectionPage):
         except CpaRefused as refused:
             return self._render(request, form, problems=refused.problems)
         seen, reason = given["seen"], given["reason"]
-        if seen and not reason:
-            messages.error(request, "Nothing was changed: a reason is required.")
-        elif seen:
-            try:
-                report = carry_out(planned, Actor(request.user.get_username(), reason), seen)
-            except ChangedMeanwhile:
-                messages.error(
-                    request, "The configuration has changed since the preview. Check it again."
-                )
-            else:
-                messages.success(request, summary(report))
-                return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
+        if seen and is_applied(request, reason, lambda actor: carry_out(planned, actor, seen)):
+            return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
         return self._render(request, form, planned)
 
     def _render(

@@ -2,6 +2,7 @@
 shows a diff first."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -59,7 +60,21 @@ class DocumentForm(forms.Form):
         return cleaned
 
 
-def summary(report: setup.Report) -> str:
+def is_applied(request: HttpRequest, reason: str, apply: Callable[[Actor], setup.Report]) -> bool:
+    """Apply what was shown, and say what became of it. `apply` may raise ChangedMeanwhile."""
+    if not reason:
+        messages.error(request, "Nothing was changed: a reason is required.")
+        return False
+    try:
+        report = apply(Actor(request.user.get_username(), reason))
+    except configure.ChangedMeanwhile:
+        messages.error(request, "The configuration has changed since the preview. Check it again.")
+        return False
+    messages.success(request, _summary(report))
+    return True
+
+
+def _summary(report: setup.Report) -> str:
     changes = [str(change) for change in report.changes if change.what != "unchanged"]
     others = len(changes) - SUMMARY_LIMIT
     more = [f"{others} more"] if others > 0 else []
@@ -122,7 +137,7 @@ class ImportExportPages(ModelAdmin):
             raise PermissionDenied
         actor = Actor(request.user.get_username(), "to try the MSH without a partner")
         try:
-            messages.success(request, summary(loopback.make(actor)))
+            messages.success(request, _summary(loopback.make(actor)))
         except setup.SetupRefused as refused:
             messages.error(request, f"Nothing was changed: {refused}")
         return HttpResponseRedirect(reverse("admin:index"))
@@ -141,18 +156,10 @@ class ImportExportPages(ModelAdmin):
 
     def _show_or_apply(self, request: HttpRequest, cleaned: dict[str, Any]) -> HttpResponse:
         document, seen, reason = cleaned["document"], cleaned["seen"], cleaned["reason"]
-        if seen and not reason:
-            messages.error(request, "Nothing was changed: a reason is required.")
-        elif seen:
-            try:
-                report = configure.apply(document, Actor(request.user.get_username(), reason), seen)
-            except configure.ChangedMeanwhile:
-                messages.error(
-                    request, "The configuration has changed since the preview. Check it again."
-                )
-            else:
-                messages.success(request, summary(report))
-                return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
+        if seen and is_applied(
+            request, reason, lambda actor: configure.apply(document, actor, seen)
+        ):
+            return HttpResponseRedirect(reverse("admin:partners_agreement_changelist"))
         return self._render_form(request, DocumentForm(), export.preview(document), document)
 
     def _render_form(

@@ -11,7 +11,6 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from django.db import transaction
 
 from msh.decryption_keys import our_decryption_keys
 from msh.models import OutboundMessage
@@ -129,10 +128,9 @@ def carry_out(planned: Plan, actor: Actor, seen: str = "") -> setup.Report:
         CpaDocument.objects.create(**values)
         applied.changes.append(setup.Change(thing, "added"))
 
-    with transaction.atomic():
-        document = {**planned.document, SECTION: [named]}
-        sections = {SECTION: configure.Section(keep, CpaDocument)}
-        return configure.apply(document, actor, seen or planned.preview.seen, sections)
+    document = {**planned.document, SECTION: [named]}
+    sections = {SECTION: configure.Section(keep, CpaDocument)}
+    return configure.apply(document, actor, seen or planned.preview.seen, sections)
 
 
 def stored(agreement: Agreement) -> CpaDocument | None:

@@ -1,13 +1,17 @@
 """What fixtures of a running MSH share, whatever folder they are for."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from tests.exchange.machine import Machine
 from tests.exchange.pair import Pair, PairFactory, new_pair
+from tests.services import spare_redis
 
 
 @contextmanager
@@ -20,6 +24,35 @@ def running(machine: Machine, blocker: DjangoDbBlocker) -> Iterator[Machine]:
         yield machine
     finally:
         with blocker.unblock():
+            machine.destroy()
+
+
+@contextmanager
+def two_machines(
+    name: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    settings_of: Callable[[str], Mapping[str, str]] = lambda letter: {},
+) -> Iterator[tuple[Machine, Machine]]:
+    """A and B, each with a database and a Redis of its own, and settings by its letter."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    database = f"{settings.DATABASES['default']['NAME']}_{name}_{worker}"
+    a, b = (
+        Machine(
+            tmp_path_factory.mktemp(letter),
+            f"{database}_{letter}",
+            f"http://{letter}.example/ebxml/",
+            spare_redis(os.environ["REDIS_URL"], number),
+            settings_of(letter),
+        )
+        for number, letter in enumerate("ab", 1)
+    )
+    try:
+        for machine in (a, b):
+            machine.create()
+            machine.start()
+        yield a, b
+    finally:
+        for machine in (a, b):
             machine.destroy()
 
 

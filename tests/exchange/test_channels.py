@@ -1,12 +1,10 @@
 """Two real MSHs under an agreement with channels: business reliable, signals best effort; terms and
 addresses by Action (EB-201)."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from msh.flows.operations import configure
@@ -17,9 +15,9 @@ from msh.protocol.message import Payload
 from msh.store.history import Actor
 from partners.models import Agreement
 from tests.exchange.machine import Machine
+from tests.exchange.running import two_machines
 from tests.peer import Peer
 from tests.peer.ebms2 import Envelope
-from tests.services import spare_redis
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.requirement("EB-201")
@@ -32,26 +30,8 @@ PAYLOADS = [Payload(b"<order/>", "application/xml")]
 def both(
     tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[tuple[Machine, Machine]]:
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    database = f"{settings.DATABASES['default']['NAME']}_channels_{worker}"
-    made = [
-        Machine(
-            tmp_path_factory.mktemp(letter),
-            f"{database}_{letter}",
-            f"http://{letter}.example/ebxml/",
-            spare_redis(os.environ["REDIS_URL"], number),
-        )
-        for number, letter in enumerate("ab", 1)
-    ]
-    with django_db_blocker.unblock():
-        try:
-            for one in made:
-                one.create()
-                one.start()
-            yield made[0], made[1]
-        finally:
-            for one in made:
-                one.destroy()
+    with django_db_blocker.unblock(), two_machines("channels", tmp_path_factory) as (a, b):
+        yield a, b
 
 
 def channel(direction: str, action: str, **terms: Any) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """Two real MSHs that exchange messages, and what PostgreSQL does to them: sessions end, one side is
 restored from a backup. The tests share them."""
 
-import os
 import random
 import time
 from collections.abc import Iterator
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -15,9 +13,8 @@ from msh.flows.operations import change_link, resynchronise
 from msh.models import Incident
 from msh.protocol.resynchronisation import Arriving, Repair
 from msh.store.history import Actor
-from tests.exchange.machine import Machine
+from tests.exchange.running import two_machines
 from tests.exchange.sides import Side
-from tests.services import spare_redis
 
 ANN = Actor("ann", "restored from a backup")
 BATCHES = 24
@@ -30,29 +27,11 @@ def sides(
     tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[tuple[Side, Side]]:
     """A and B, which know each other."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    database = f"{settings.DATABASES['default']['NAME']}_sides_{worker}"
-    machines = [
-        Machine(
-            tmp_path_factory.mktemp(letter),
-            f"{database}_{letter}",
-            f"http://{letter}.example/ebxml/",
-            spare_redis(os.environ["REDIS_URL"], number),
-        )
-        for number, letter in enumerate("ab", 1)
-    ]
-    with django_db_blocker.unblock():
-        try:
-            for machine in machines:
-                machine.create()
-                machine.start()
-            a, b = (Side(machine) for machine in machines)
-            a.knows(b, "b")
-            b.knows(a, "a")
-            yield a, b
-        finally:
-            for machine in machines:
-                machine.destroy()
+    with django_db_blocker.unblock(), two_machines("sides", tmp_path_factory) as machines:
+        a, b = (Side(machine) for machine in machines)
+        a.knows(b, "b")
+        b.knows(a, "a")
+        yield a, b
 
 
 @pytest.mark.requirement("000-005", "000-070")

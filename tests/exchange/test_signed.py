@@ -1,6 +1,5 @@
 """Signed messages and Acknowledgments: between two real MSHs, and with a peer that lies."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -29,12 +27,12 @@ from msh.wire.ebms2.writer import signed_reference
 from partners.models import Agreement, Credential, Partner, digest_of
 from partners.models.partner import OutgoingKind
 from tests.exchange.machine import Machine
+from tests.exchange.running import two_machines
 from tests.exchange.test_ebms2 import Ebms2Partner
 from tests.keys import environment, new_key, pem_of
 from tests.peer import Peer, Received
 from tests.peer.ebms2 import acknowledgment, acknowledgment_block
 from tests.peer.sending import Request
-from tests.services import spare_redis
 from tests.waiting import wait_until
 
 A, B, NEXT_A, PEER = (new_key(name, end=400) for name in ("a", "b", "next a", "peer"))
@@ -67,27 +65,14 @@ def two(
     more: Callable[[str, Path], Mapping[str, Any]] = lambda letter, folder: {},
 ) -> Iterator[tuple[Signing, Signing]]:
     """A and B, which sign, and have `more` settings, of their letter and the folder of keys."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    database = f"{settings.DATABASES['default']['NAME']}_{name}_{worker}"
-    made = []
-    for number, (letter, key) in enumerate((("a", A), ("b", B)), 1):
-        keys = tmp_path_factory.mktemp(f"keys-{letter}")
-        machine = Machine(
-            tmp_path_factory.mktemp(letter),
-            f"{database}_{letter}",
-            f"http://{letter}.example/ebxml/",
-            spare_redis(os.environ["REDIS_URL"], number),
-            {**environment(keys, [key]), **more(letter, keys)},
-        )
-        made.append(Signing(machine, keys))
-    try:
-        for one in made:
-            one.msh.create()
-            one.msh.start()
-        yield made[0], made[1]
-    finally:
-        for one in made:
-            one.msh.destroy()
+    keys = {letter: tmp_path_factory.mktemp(f"keys-{letter}") for letter in "ab"}
+
+    def settings_of(letter: str) -> Mapping[str, Any]:
+        own = keys[letter]
+        return {**environment(own, [{"a": A, "b": B}[letter]]), **more(letter, own)}
+
+    with two_machines(name, tmp_path_factory, settings_of) as (a, b):
+        yield Signing(a, keys["a"]), Signing(b, keys["b"])
 
 
 def agree(side: Signing, other: Signing, name: str, keys: list[SigningKey], **terms: Any) -> None:

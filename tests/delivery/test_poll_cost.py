@@ -7,6 +7,7 @@ import pytest
 
 from msh.models import Consumer, ConsumerKind, Delivery, InboundConversation, InboundMessage
 from msh.store.delivery import polling as delivery_work
+from msh.store.delivery.polling_sql import FIND_NEW_OF_LINK
 from msh.store.delivery.unclaimed import alarm_unclaimed, first_unclaimed
 from msh.store.operations.stuck_links import find_undelivered
 from msh.store.sending.polling import Slots
@@ -149,3 +150,18 @@ def test_what_is_to_be_run_again_does_not_slow_a_poll(
     before = {why: cost_of_search(why) for why in ("due", "held", "off", "busy")}
     run_again(taker, 3000)
     assert [why for why in before if cost_of_search(why) >= before[why] + GROWTH] == []
+
+
+def test_messages_that_were_delivered_do_not_hide_the_head_of_a_link() -> None:
+    """A scan by the primary key meets all of them before it."""
+    world = make_world()
+    (message,) = receive(world)
+    copies = {"sequence_number": "NULL", "epoch": "NULL"}
+    multiply(message, 3_000, message_id="'gone-' || n", **copies, state="'delivered'")
+    multiply(message, 3_000, message_id="'copy-' || n", **copies)
+    InboundMessage.objects.filter(pk=message.pk).update(state="delivered")
+    analyze()
+    (unclaimed,) = statements_of(lambda: first_unclaimed([world.here.pk]))
+    of_link = FIND_NEW_OF_LINK(key=message.link_id)
+    costs = [cost_of(call, by_index=False) for call in (unclaimed, of_link)]
+    assert max(costs) < GROWTH, costs

@@ -13,8 +13,9 @@ from msh.protocol.vocabulary import DeliverySemantics
 from msh.store.clock import CLOCK
 from msh.store.engine import USE_INDEX_ORDER, Call
 from msh.store.operations.clock_repair import make_far_work_due
+from msh.store.operations.stuck_links import find_unmoved
 from msh.store.receiving.forwarding import find_due
-from msh.store.sending import link_sql, polling
+from msh.store.sending import link_sql, message_sql, polling
 from msh.store.sending.message_sql import LARGE
 from tests.sql import analyze
 
@@ -175,3 +176,33 @@ def test_queued_messages_do_not_slow_a_poll(some_work: World) -> None:
     multiply(busy, 3_000, message_id="'r' || n", **queued, **unsent)
     multiply(Signal.objects.filter(pending=1)[0], 3_000, ref_to_message_id="'s' || n")
     assert cost_of_a_poll() < before + GROWTH
+
+
+def heads_of(world: World) -> dict[str, Call[Any]]:
+    """What looks for the next message of a link."""
+    key = world.there.pk
+    few = {"limit": 5, "large": LARGE, "bytes": 1_000_000}
+    following = {"credential_id": None, "partner_id": key, **few}
+    (unmoved,) = statements_of(lambda: find_unmoved(timedelta(minutes=1), 10))
+    return {
+        "its link": link_sql.LOAD(partner_ids=[key]),
+        "those behind it": message_sql.LOAD_FOLLOWING(**following),
+        "what is stuck": unmoved,
+    }
+
+
+def test_messages_that_have_gone_do_not_hide_the_head_of_a_queue() -> None:
+    """A scan by the primary key meets all of them before it."""
+    world = make_world()
+    world.submit()
+    message = OutboundMessage.objects.get(link=world.link)
+    unsent = {"sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
+    gone = {"state": "'cancelled'", "completed_at": "now()"}
+    multiply(message, 3_000, message_id="'g' || n", **unsent, **gone)
+    multiply(message, 3_000, message_id="'q' || n", **unsent, state="'queued'")
+    OutboundMessage.objects.filter(pk=message.pk).update(
+        state="failed", completed_at=timezone.now()
+    )
+    analyze()
+    costs = {why: cost_of(call, by_index=False) for why, call in heads_of(world).items()}
+    assert {why: cost for why, cost in costs.items() if cost >= GROWTH} == {}

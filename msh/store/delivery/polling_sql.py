@@ -104,9 +104,11 @@ LEAP_TO_HEADS = """
             WHERE state = 'accepted' AND ordered_in_id IS NOT NULL AND link_id > in_order.link_id
             ORDER BY link_id LIMIT 1) next)
 """
+# BETWEEN keeps the primary key out, as in msh/store/sending/queue_sql.py.
 HEAD_OF_LINK = """(
     SELECT link_id, id, link_id AS order_key, service_interface, action FROM msh_inboundmessage
-    WHERE link_id = {0} AND state = 'accepted' AND ordered_in_id IS NULL ORDER BY id LIMIT 1) head
+    WHERE link_id BETWEEN {0} AND {0} AND state = 'accepted' AND ordered_in_id IS NULL
+    ORDER BY link_id, id LIMIT 1) head
 """
 _IN_CONVERSATION = """
     SELECT link_id, id, -ordered_in_id AS order_key, service_interface, action, ordered_in_id

@@ -14,6 +14,7 @@ from msh.store.delivery.polling_sql import CONSUMER_OF_HEAD, FIRST_IN_ORDER, LEA
 from msh.store.engine import Statement, run
 from msh.store.flights.gate_sql import IN_MAINTENANCE
 from msh.store.sending.link_sql import Found
+from msh.store.sending.queue_sql import QUEUE_OF_LINK, REWOUND_OF_LINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +92,16 @@ _UNMOVED = Statement(
     LEFT JOIN msh_outboundmessage flying ON flying.id = link.in_flight_id
     LEFT JOIN LATERAL (
         SELECT submitted_at, epoch, sequence_number FROM msh_outboundmessage
-        WHERE link_id = link.id AND state = 'rewound'
-        ORDER BY epoch, sequence_number LIMIT 1) rewound ON true
+        WHERE {REWOUND_OF_LINK} LIMIT 1) rewound ON true
     LEFT JOIN LATERAL (
         SELECT submitted_at FROM msh_outboundmessage
-        WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-        ORDER BY id LIMIT 1) queued ON true
+        WHERE {QUEUE_OF_LINK} LIMIT 1) queued ON true
     LEFT JOIN LATERAL (
         SELECT CASE state WHEN 'queued' THEN submitted_at END AS submitted_at
         FROM msh_outboundmessage
-        WHERE link_id = link.id AND state IN ('queued', 'in_flight') AND semantics = 'BestEffort'
-        ORDER BY id LIMIT 1) best_effort ON true
+        WHERE link_id BETWEEN link.id AND link.id
+          AND state IN ('queued', 'in_flight') AND semantics = 'BestEffort'
+        ORDER BY link_id, id LIMIT 1) best_effort ON true
     LEFT JOIN msh_outboundmessage before
            ON before.link_id = link.id
           AND before.epoch = COALESCE(flying.epoch, rewound.epoch, link.epoch)

@@ -9,7 +9,7 @@ from msh.store.engine import Order, Statement, Write
 from msh.store.history import insert_one
 from msh.store.partner_columns import PARTNER_AS_READ, ROUTE_COLUMNS, RouteColumns
 
-from .queue_sql import HEAD, TERMS, VERSION_OF_NEXT
+from .queue_sql import HEAD, QUEUE_OF_LINK, TERMS, VERSION_OF_NEXT
 
 LARGE = 256 * 1024
 """Bytes of payload of a large message. What has fewer is bounded by the number of slots: large
@@ -156,15 +156,14 @@ LOAD_NEXT_COPIES = Statement(
 # rewound, which is composed already.
 LOAD_FOLLOWING = Statement(
     COPIES.format(
-        """
+        f"""
         msh_outboundlink link
         JOIN LATERAL (
             SELECT id, row_number() OVER (ORDER BY id) AS place,
                    sum(size) OVER (ORDER BY id) AS bytes
             FROM (
-                SELECT id, size FROM msh_outboundmessage
-                WHERE link_id = link.id AND state = 'queued' AND semantics = 'OnceAndOnlyOnce'
-                ORDER BY id LIMIT %(limit)s) first) queue ON true
+                SELECT id, size FROM msh_outboundmessage WHERE {QUEUE_OF_LINK}
+                LIMIT %(limit)s) first) queue ON true
         JOIN msh_outboundmessage message ON message.id = queue.id
         """,
         """link.partner_id = %(partner_id)s AND message.head IS NULL AND message.size < %(large)s

@@ -780,7 +780,7 @@ class Migration(migrations.Migration):
                     models.Index(msh.models.blocks.Block('id'), django.db.models.functions.text.MD5('conversation_id'), name='outbound_conversation'),
                     models.Index(condition=models.Q(('corrects__isnull', False)), fields=['corrects'], name='outbound_corrects'),
                     models.Index(condition=models.Q(('state', 'failed')), fields=['link', 'id'], name='outbound_failed'),
-                    models.Index(condition=models.Q(('state__in', ['cancelled', 'failed', 'rewound'])), fields=['id'], name='outbound_unusual'),
+                    models.Index(condition=models.Q(('state__in', ['cancelled', 'failed'])), fields=['id'], name='outbound_unusual'),
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['submitted_at'], name='outbound_submitted_at'),
                     django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['completed_at'], name='outbound_completed_at'),
                     models.Index(condition=models.Q(('semantics', 'BestEffort')), fields=['id'], name='outbound_unreliable'),

@@ -193,9 +193,11 @@ class OutboundMessage(MessageColumns):
             models.Index(
                 fields=["corrects"], condition=Q(corrects__isnull=False), name="outbound_corrects"
             ),
+            # Rewound ones have their own: in this one thousands that were cancelled since the
+            # last ANALYZE would stand before the one message that is next.
             models.Index(
                 fields=["id"],
-                condition=Q(state__in=["cancelled", "failed", "rewound"]),
+                condition=Q(state__in=["cancelled", "failed"]),
                 name="outbound_unusual",
             ),
             models.Index(

@@ -67,7 +67,7 @@ first: what it takes whatever its size is a tenth of a second there."""
 SET_TAKES = 0.4
 """Seconds that a larger set may take: as long as that, nothing else is done on the links of its
 rows. It is made as large as the one before has shown."""
-REST = 0.25
+REST = 0.1
 """Of the time that a set has taken: the pause after it, in which others have the links."""
 
 _running = threading.Lock()

@@ -12,7 +12,8 @@ from .report import tell
 
 _COLUMNS = """
 SELECT attname FROM pg_attribute
-WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'id'
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+  AND attname <> 'id'
 ORDER BY attnum
 """
 _INDEXES = """

@@ -1,6 +1,6 @@
 """Keys and certificates that are changed while signed messages are under way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -62,8 +62,13 @@ def test_a_change_of_both_keys_under_load_loses_doubles_and_refuses_nothing(
     old certificate goes when nothing that it has signed is under way."""
     a, b = sides
     sent: list[str] = []
-    steps = (
-        lambda: (pin(b, A, NEXT_A), pin(a, B, NEXT_B)),
+
+    def pin_both() -> None:
+        pin(b, A, NEXT_A)
+        pin(a, B, NEXT_B)
+
+    steps: tuple[Callable[[], object], ...] = (
+        pin_both,
         lambda: environment(a.keys, [NEXT_A]),
         lambda: environment(b.keys, [NEXT_B]),
     )

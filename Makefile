@@ -193,13 +193,14 @@ var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
 
 # What tests/browser and tests/hosts need of Debian's packages: chromium, and what Playwright's own
 # node needs (most machines have it); network namespaces, a C compiler for the clocks of servers, and
-# PgBouncer. Where they cannot be installed, those tests fail and say what is missing.
+# PgBouncer; what verifies signatures beside the JDK. Where they cannot be installed, those tests fail
+# and say what is missing.
 hosts:
-	@{ command -v ip && command -v cc && [ -e /usr/include/stdlib.h ] && \
+	@{ command -v ip && command -v cc && [ -e /usr/include/stdlib.h ] && command -v xmlsec1 && \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer; } >/dev/null || \
 	[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends \
-	iproute2 gcc libc6-dev pgbouncer; } || true
+	iproute2 gcc libc6-dev pgbouncer xmlsec1; } || true
 
 # Of Debian: what builds and runs images without Docker.
 engine: $(VENV)/ready-to-test

@@ -25,7 +25,7 @@ NEEDS_MORE = {
     "many": "time: exports, replays and searches of thousands",
     "processes": "time: `manage.py up`, processes without a database or a feature",
     "sign_on": "time: an identity provider",
-    "signatures": "a JDK, whose XML signatures are another implementation than ours",
+    "signatures": "a JDK and xmlsec1 of Debian, which verify what we sign",
     "smtpd": "time: a mail server, storms of connections",
     "spark": "Java 17",
     "tracing": "time: processes with OpenTelemetry",

@@ -1,5 +1,6 @@
 """Log-ins that are refused without end: nobody fills the audit log, nobody guesses for ever."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -17,14 +18,15 @@ RIGHT = "correct horse"
 
 
 @pytest.fixture(autouse=True)
-def limits(settings: object, monkeypatch: pytest.MonkeyPatch) -> LoginLimits:
+def limits(settings: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoginLimits]:
     """Of this test only, with passwords that cost nothing. No time passes."""
     monkeypatch.setattr(allowance, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
     guesses.forget()
     fresh = LoginLimits(Known(logged_in_lately, seconds=0))
     monkeypatch.setattr("msh.admin.framework.sessions.login_limits", fresh)
-    return fresh
+    yield fresh
+    guesses.forget()  # its time is not that of other tests
 
 
 def log_in(name: str, password: str, address: str = "203.0.113.9") -> int:

@@ -219,6 +219,7 @@ def test_messages_cancelled_since_the_last_analyze_do_not_hide_what_is_rewound()
     message = OutboundMessage.objects.get(link=world.link)
     unsent = {"sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
     multiply(message, 3_000, message_id="'q' || n", **unsent, state="'queued'")
+    analyze()
     queued = OutboundMessage.objects.filter(link=world.link, state="queued").order_by("pk")
     queued.filter(pk__gt=queued[20].pk).update(state="cancelled", completed_at=timezone.now())
     costs = {why: cost_of(call, by_index=False) for why, call in heads_of(world).items()}

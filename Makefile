@@ -191,10 +191,10 @@ var/dist-tools/ready: pyproject.toml constraints.txt | $(PY)
 		--requirement var/dist-tools/locked.txt
 	@touch $@
 
-# What tests/browser and tests/hosts need of Debian's packages: chromium, and what Playwright's own
-# node needs (most machines have it); network namespaces, a C compiler for the clocks of servers, and
-# PgBouncer; what verifies signatures beside the JDK. Where they cannot be installed, those tests fail
-# and say what is missing.
+# What tests/browser, tests/hosts and tests/signatures need of Debian's packages: chromium, and what
+# Playwright's own node needs (most machines have it); network namespaces, a C compiler for the clocks
+# of servers, and PgBouncer; xmlsec1. Where they cannot be installed, those tests fail and say what is
+# missing.
 hosts:
 	@{ command -v ip && command -v cc && [ -e /usr/include/stdlib.h ] && command -v xmlsec1 && \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer; } >/dev/null || \

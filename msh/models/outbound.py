@@ -193,8 +193,8 @@ class OutboundMessage(MessageColumns):
             models.Index(
                 fields=["corrects"], condition=Q(corrects__isnull=False), name="outbound_corrects"
             ),
-            # Rewound ones have their own: in this one thousands that were cancelled since the
-            # last ANALYZE would stand before the one message that is next.
+            # What is rewound has an index of its own: in this one, the search for the next message
+            # would meet all that were cancelled since the last ANALYZE.
             models.Index(
                 fields=["id"],
                 condition=Q(state__in=["cancelled", "failed"]),

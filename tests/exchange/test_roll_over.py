@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 from msh.models import History, InboundMessage, Incident, OutboundMessage, Signal
 from msh.pem import SigningKey
 from partners.models import Agreement
-from tests.exchange.test_signed import NEXT_A, A, B, Signing, agree, submits, two, until
+from tests.exchange.test_signed import NEXT_A, WITHIN, A, B, Signing, agree, submits, two, until
 from tests.keys import environment, new_key, pem_of
 from tests.waiting import wait_until
 
@@ -37,15 +37,12 @@ def pin(side: Signing, *keys: SigningKey) -> None:
         agreement.save()
 
 
-def acknowledged(side: Signing) -> int:
-    return OutboundMessage.objects.filter(state="acknowledged").count()
-
-
 def begun(side: Signing, sent: list[str], before: int) -> None:
     """Some of what was submitted last are acknowledged; others are not."""
     with side.msh.database():
-        wait_until(lambda: acknowledged(side) > before, seconds=90)
-        assert acknowledged(side) < len(sent), "nothing was under way: submit more"
+        acknowledged = OutboundMessage.objects.filter(state="acknowledged")
+        wait_until(lambda: acknowledged.count() > before, seconds=WITHIN)
+        assert acknowledged.count() < len(sent), "nothing was under way: submit more"
 
 
 def signed_with(key: SigningKey, bodies: list[Any]) -> int:

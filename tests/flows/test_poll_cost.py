@@ -157,6 +157,7 @@ def some_work() -> World:
     return worlds[0]
 
 
+UNSENT = {"sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
 GROWTH = 150
 """Indexes get a level more, and of each partner a poll takes what it may. Nothing else costs."""
 
@@ -171,15 +172,20 @@ def test_queued_messages_do_not_slow_a_poll(some_work: World) -> None:
     before = cost_of_a_poll()
     multiply(OutboundMessage.objects.filter(semantics=BEST_EFFORT)[0], 3_000, message_id="'q' || n")
     busy = OutboundMessage.objects.filter(state="in_flight")[0]
-    queued = {"state": "'queued'", "sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
-    unsent = {"head": "NULL", "body_sha256": "NULL"}
-    multiply(busy, 3_000, message_id="'r' || n", **queued, **unsent)
+    queued = {"state": "'queued'", "head": "NULL", "body_sha256": "NULL"}
+    multiply(busy, 3_000, message_id="'r' || n", **UNSENT, **queued)
     multiply(Signal.objects.filter(pending=1)[0], 3_000, ref_to_message_id="'s' || n")
     assert cost_of_a_poll() < before + GROWTH
 
 
 HEAD = 400
 """For the first of a queue. Those that have gone before it would cost more than their number."""
+
+
+def dear_heads_of(world: World) -> dict[str, int]:
+    """Which searches for the next message of the link cost as much as HEAD, and how much."""
+    costs = {why: cost_of(call, by_index=False) for why, call in heads_of(world).items()}
+    return {why: cost for why, cost in costs.items() if cost >= HEAD}
 
 
 def heads_of(world: World) -> dict[str, Call[Any]]:
@@ -200,16 +206,14 @@ def test_messages_that_have_gone_do_not_hide_the_head_of_a_queue() -> None:
     world = make_world()
     world.submit()
     message = OutboundMessage.objects.get(link=world.link)
-    unsent = {"sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
     gone = {"state": "'cancelled'", "completed_at": "now()"}
-    multiply(message, 3_000, message_id="'g' || n", **unsent, **gone)
-    multiply(message, 3_000, message_id="'q' || n", **unsent, state="'queued'")
+    multiply(message, 3_000, message_id="'g' || n", **UNSENT, **gone)
+    multiply(message, 3_000, message_id="'q' || n", **UNSENT, state="'queued'")
     OutboundMessage.objects.filter(pk=message.pk).update(
         state="failed", completed_at=timezone.now()
     )
     analyze()
-    costs = {why: cost_of(call, by_index=False) for why, call in heads_of(world).items()}
-    assert {why: cost for why, cost in costs.items() if cost >= HEAD} == {}
+    assert dear_heads_of(world) == {}
 
 
 def test_messages_cancelled_since_the_last_analyze_do_not_hide_what_is_rewound() -> None:
@@ -217,10 +221,8 @@ def test_messages_cancelled_since_the_last_analyze_do_not_hide_what_is_rewound()
     world = make_world()
     world.submit()
     message = OutboundMessage.objects.get(link=world.link)
-    unsent = {"sequence_number": "NULL", "epoch": "NULL", "terms": "NULL"}
-    multiply(message, 3_000, message_id="'q' || n", **unsent, state="'queued'")
+    multiply(message, 3_000, message_id="'q' || n", **UNSENT, state="'queued'")
     analyze()
     queued = OutboundMessage.objects.filter(link=world.link, state="queued").order_by("pk")
     queued.filter(pk__gt=queued[20].pk).update(state="cancelled", completed_at=timezone.now())
-    costs = {why: cost_of(call, by_index=False) for why, call in heads_of(world).items()}
-    assert {why: cost for why, cost in costs.items() if cost >= HEAD} == {}
+    assert dear_heads_of(world) == {}

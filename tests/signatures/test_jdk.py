@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from tests.keys import pem_of
 from tests.wire.ebms2.test_signature import EXAMPLE, PARTS, key_of, signed, verified
 
 PROGRAM = Path(__file__).with_name("Jdk.java")
@@ -38,7 +39,7 @@ def run(
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_the_jdk_verifies_what_we_sign(jdk: Path, tmp_path: Path, spoilt: bool) -> None:
     pem = tmp_path / "acme.pem"
-    pem.write_bytes(key_of("acme").certificate.public_bytes(serialization.Encoding.PEM))
+    pem.write_text(pem_of(key_of("acme")))
     parts = {uri: octets + b"!" * spoilt for uri, octets in PARTS.items()}
     done = run(jdk, "verify", signed(), pem, parts, tmp_path)
     assert done.stdout.strip() == (b"bad" if spoilt else b"good"), done.stderr

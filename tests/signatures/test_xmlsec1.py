@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 
+from tests.keys import pem_of
 from tests.wire.ebms2.test_signature import PARTS, key_of, signed
 
 
@@ -15,7 +15,7 @@ from tests.wire.ebms2.test_signature import PARTS, key_of, signed
 @pytest.mark.parametrize("spoilt", ["", "part", "envelope"])
 def test_xmlsec1_verifies_what_we_sign(tmp_path: Path, spoilt: str) -> None:
     certificate = tmp_path / "acme.pem"
-    certificate.write_bytes(key_of("acme").certificate.public_bytes(serialization.Encoding.PEM))
+    certificate.write_text(pem_of(key_of("acme")))
     envelope = tmp_path / "envelope.xml"
     content = signed()
     if spoilt == "envelope":

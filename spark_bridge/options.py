@@ -288,8 +288,9 @@ def _client_certificate(options: Options) -> Secret | None:
     """Certificate and key may be in one file."""
     if "clientKey" in options and "clientCertificate" not in options:
         raise OptionRefused("Option clientKey is for clientCertificate: give both.")
-    text = _file(options, "clientCertificate") + _file(options, "clientKey")
-    return Secret(text) if text else None
+    files = _file(options, "clientCertificate"), _file(options, "clientKey")
+    text = "\n".join(files)  # the first may lack a newline at its end
+    return Secret(text) if any(files) else None
 
 
 def _file(options: Options, name: str) -> str:

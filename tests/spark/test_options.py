@@ -11,6 +11,7 @@ from spark_bridge.options import (
     read_options,
     write_options,
 )
+from tests.keys import new_key, pem_of
 
 GIVEN = {"url": "http://127.0.0.1:8000", "token": "t0ken"}
 WRITE = GIVEN | {"idColumn": "id"}
@@ -145,6 +146,17 @@ def test_certificates_are_tried_on_the_driver(option: str, tmp_path: Path) -> No
     with pytest.raises(OptionRefused) as refused:
         write_options(WRITE | {option: str(file)}, stream=False)
     assert str(refused.value).startswith(f"Option {option} cannot be used: ")
+
+
+def test_certificate_without_a_newline_at_its_end_and_its_key(tmp_path: Path) -> None:
+    client = new_key("client")
+    certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
+    certificate.write_text(pem_of(client).strip())
+    key.write_bytes(client.private)
+    files = {"clientCertificate": str(certificate), "clientKey": str(key)}
+    server = read_options(GIVEN | files, stream=False).server
+    assert server.client_certificate is not None
+    assert server.client_certificate.reveal() == f"{pem_of(client)}\n{client.private.decode()}"
 
 
 def test_what_goes_behind_a_refused_row() -> None:

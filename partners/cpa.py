@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from django.utils.text import slugify
 
+from msh.pem import described
 from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty, Encryption, Signing
 from msh.protocol.ebms.message import PartyId
 from msh.protocol.ebms.signature import RSA_SHA256, SHA256
@@ -49,17 +52,30 @@ def name_of(party: CpaParty) -> str:
     return slugify(party.name)[:_NAME_LIMIT] or slugify(party.party_ids[0].value)[:_NAME_LIMIT]
 
 
-def drafted(cpa: Cpa, partner: Known, we: str = "", certificate: str = "") -> Drafted:
+def drafted(
+    cpa: Cpa,
+    partner: Known,
+    we: str = "",
+    certificate: str = "",
+    pinned: tuple[x509.Certificate, ...] = (),
+) -> Drafted:
     """The partner with the agreement and its channels. `we`: which of our PartyIds is used, the
     first one by default. `certificate`: that of the partner, in PEM, where the CPA has only its
-    name."""
-    return _Draft(cpa, partner, we, certificate).make()
+    name. `pinned`: those of the partner that stay beside the CPA's."""
+    return _Draft(cpa, partner, we, certificate, pinned).make()
 
 
 class _Draft:
-    def __init__(self, cpa: Cpa, partner: Known, we: str, certificate: str) -> None:
+    def __init__(
+        self,
+        cpa: Cpa,
+        partner: Known,
+        we: str,
+        certificate: str,
+        pinned: tuple[x509.Certificate, ...],
+    ) -> None:
         self._cpa, self._partner = cpa, partner
-        self._we, self._certificate = we, certificate
+        self._we, self._certificate, self._pinned = we, certificate, pinned
         self._notes = list(cpa.notes)
 
     def make(self) -> Drafted:
@@ -159,8 +175,18 @@ class _Draft:
             self._notes.append("Signatures of the partner with SHA-1 are accepted: allow_sha1.")
         found: dict[str, Any] = {"allow_sha1": weak}
         if trusted := list(pems) or ([self._certificate] if self._certificate else []):
-            found["certificate"] = "\n".join(trusted)
+            found["certificate"] = "\n".join([*trusted, *self._staying(trusted)])
         return found | self._encryption(ours or theirs)
+
+    def _staying(self, trusted: Iterable[str]) -> Iterator[str]:
+        """Copies of what is under way have the signature of the first one (EB-178)."""
+        known = "".join("".join(trusted).split())
+        for one in self._pinned:
+            pem = one.public_bytes(Encoding.PEM).decode().strip()
+            if "".join(pem.split()) not in known:
+                text = "The certificate that it had stays beside this one until you take it away"
+                self._notes.append(f"{text}: {described(one)}.")
+                yield pem
 
     def _encryption(self, channels: Iterable[Channel]) -> dict[str, Any]:
         encryption = next((one.encryption for one in channels if one.encryption), None)

@@ -135,6 +135,29 @@ def test_a_certificate_that_is_only_named_is_given(given: Path, tmp_path: Path) 
     assert Agreement.objects.get().certificate == pem.read_text()
 
 
+@pytest.mark.requirement("EB-178", "EB-195")
+def test_the_certificate_of_before_stays_beside_the_next_one_until_it_ends(given: Path) -> None:
+    """Messages that are under way are signed by it; what has ended signs nothing any more."""
+    imported(given, cpa(SIGNED), "--we", "acme-1")
+    old, ended, following = (
+        certificate_of("globex"),
+        pem_of(new_key("ended", begin=-2, end=-1)),
+        pem_of(new_key("following")),
+    )
+    Agreement.objects.update(certificate=f"{old}\n{ended}")
+    bodies = ["".join(one.splitlines()[1:-1]).encode() for one in (old, following)]
+    changed = cpa(SIGNED).replace(*bodies)
+    answer = imported(given, changed)
+    assert Agreement.objects.get().certificate == f"{following}\n{old}"
+    assert "stays beside" in str(answer["notes"])
+    assert "CN=globex" in str(answer["notes"])
+    again = imported(given, changed)
+    assert {one["what"] for one in again["changes"]} == {"unchanged"}
+    Agreement.objects.update(certificate=following)
+    assert {one["what"] for one in imported(given, changed)["changes"]} == {"unchanged"}
+    assert Agreement.objects.get().certificate == following
+
+
 @pytest.mark.requirement("EB-196")
 def test_who_we_are_is_asked_once(given: Path) -> None:
     assert "neither acme (acme-1) nor globex (globex-1)" in refusal(given, cpa())

@@ -85,12 +85,13 @@ def plan(content: bytes, wanted: Wanted, now: datetime | None = None) -> Plan:
     if why := why_not_in_force(cpa, now, not_yet=wanted.not_yet):
         raise CpaRefused(why)
     partner = _partner_of(cpa, wanted.partner)
-    found = drafted(cpa, partner, wanted.we, wanted.certificate)
+    agreement = Agreement.objects.filter(partner__name=partner.name, tpa_id=cpa.cpa_id).first()
+    pinned = _lasting(agreement, now)
+    found = drafted(cpa, partner, wanted.we, wanted.certificate, pinned)
     try:
         preview = export.preview(found.document)
     except setup.SetupRefused as refused:
         raise CpaRefused(*_in_words(refused, found)) from None
-    agreement = Agreement.objects.filter(partner__name=partner.name, tpa_id=cpa.cpa_id).first()
     return Plan(
         cpa,
         content,
@@ -234,6 +235,18 @@ def _notes_of(name: str) -> list[str]:
         return []
     text = "The partner is known by no credential and no network: give it one, or nothing of it is"
     return [f"{text} accepted."]
+
+
+def _lasting(agreement: Agreement | None, now: datetime) -> tuple[x509.Certificate, ...]:
+    """The certificates by which signatures of the partner are taken now: it may have signed by
+    them what is under way."""
+    if agreement is None:
+        return ()
+    return tuple(
+        one
+        for one in certificates_of(agreement.certificate)
+        if agreement.keep_expired or now <= one.not_valid_after_utc
+    )
 
 
 def _under_way(agreement: Agreement | None) -> int:

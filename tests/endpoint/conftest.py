@@ -1,6 +1,9 @@
 """The endpoint behind the real web server, on the test's database: no worker, no beat, no Redis."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -13,14 +16,20 @@ from tests.web import web_process
 MESSAGE_LIMIT = 100_000  # bytes
 
 
+@contextmanager
+def serving(folder: Path, **given: Any) -> Iterator[str]:
+    """The endpoint's address; `given` is for `web_process`."""
+    keys = environment(folder, [new_key("us")])
+    keys |= decrypting(folder, [new_key("our next"), new_key("us")])
+    with web_process(folder, MSH_MESSAGE_LIMIT=str(MESSAGE_LIMIT), **keys, **given) as port:
+        yield f"http://127.0.0.1:{port}/ebxml/"
+
+
 @pytest.fixture(scope="package")
 def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Its address."""
-    folder = tmp_path_factory.mktemp("web")
-    keys = environment(folder, [new_key("us")])
-    keys |= decrypting(folder, [new_key("our next"), new_key("us")])
-    with web_process(folder, MSH_MESSAGE_LIMIT=str(MESSAGE_LIMIT), **keys) as port:
-        yield f"http://127.0.0.1:{port}/ebxml/"
+    with serving(tmp_path_factory.mktemp("web")) as address:
+        yield address
 
 
 @pytest.fixture

@@ -1,11 +1,21 @@
 """A partner that speaks ebMS 2.0."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from partners.models import Credential, Partner, digest_of
+from tests.endpoint.conftest import serving
 from tests.endpoint.ebms2 import Send, agree
 from tests.peer.ebms2 import Outgoing
 from tests.peer.sending import Request, Response
+
+
+@pytest.fixture(scope="package")
+def web(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Its address. Several tests let copies of a message wait for each other."""
+    with serving(tmp_path_factory.mktemp("web"), lock_timeout="60s") as address:
+        yield address
 
 
 @pytest.fixture

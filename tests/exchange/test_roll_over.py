@@ -110,9 +110,9 @@ def agreed(a: Signing, b: Signing, of_a: SigningKey, of_b: SigningKey, start: st
         text = text.replace(base64_of(certificate_of(party)), base64_of(pem_of(key)))
         for end in ("msh", "errors"):
             text = text.replace(f"https://{party}.example/{end}", side.msh.url)
-    is_business = ' tp:duplicateElimination="always"'
+    ack, of_business = "ackSignatureRequested=", ' tp:duplicateElimination="always"'
     for old, new in {
-        f'ackSignatureRequested="never"{is_business}': f'ackSignatureRequested="always"{is_business}',
+        f'{ack}"never"{of_business}': f'{ack}"always"{of_business}',
         ">Guaranteed<": ">NotGuaranteed<",
         ">Orders<": ">urn:orders<",
         ">4<": ">20<",
@@ -132,9 +132,7 @@ def take(side: Signing, partner: str, we: str, content: bytes) -> None:
         carry_out(plan(content, Wanted(we, partner)), Actor("operator", "the next CPA"))
 
 
-def under_load(
-    side: Signing, tpa_id: str, steps: Iterable[Callable[[], object]]
-) -> list[str]:
+def under_load(side: Signing, tpa_id: str, steps: Iterable[Callable[[], object]]) -> list[str]:
     """What was submitted: a lot before each step, which is done while some of it is under way."""
     sent: list[str] = []
     for step in steps:

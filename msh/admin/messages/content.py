@@ -44,13 +44,14 @@ class ContentPages(ModelAdmin):
     """All of them are needed to view a payload."""
 
     def get_urls(self) -> list[URLPattern]:
-        pages = (
+        pages: list[tuple[str, str, Callable[..., HttpResponse]]] = [
             ("header/", "header", self._header_page),
             ("header/bytes/", "header_bytes", self._header_bytes),
             ("payload/<int:position>/", "payload", self._payload_page),
             ("payload/<int:position>/bytes/", "payload_bytes", self._payload_bytes),
-            ("body/bytes/", "body_bytes", self._body_bytes),
-        )
+        ]
+        if self.model is OutboundMessage:  # the body of a message from a partner is not kept whole
+            pages.append(("body/bytes/", "body_bytes", self._body_bytes))
         return [*(self._page(*page) for page in pages), *super().get_urls()]
 
     def _page(self, route: str, name: str, view: Callable[..., HttpResponse]) -> URLPattern:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from django.views.decorators.debug import sensitive_variables
+
 from msh.certificates import Stamp, stamp_of
 from msh.pem import KeyUnusable
 
@@ -47,6 +49,7 @@ class KeyFiles(Generic[Key]):
         self._files, self._stamp, self._keys = wanted, stamp, before
         return before
 
+    @sensitive_variables()  # nor is what it calls shown
     def _load(self, files: _Files) -> Key:
         try:
             return self._load_one(*(Path(path).read_bytes() for path in files))

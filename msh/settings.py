@@ -134,6 +134,7 @@ MSH_OPERATORS_EMAIL_FROM = env.str("MSH_OPERATORS_EMAIL_FROM", default=f"msh@{MS
 
 # --- Django -------------------------------------------------------------------------------------
 DEBUG = env.bool("DEBUG", default=False)
+DEFAULT_EXCEPTION_REPORTER_FILTER = "msh.web.security.SecretsHidden"
 SECRET_KEY = env.str("SECRET_KEY", default="")
 _console = urlsplit(MSH_CONSOLE_URL)
 _our_hosts = [urlsplit(MSH_URI).hostname or "", _console.hostname or ""]

@@ -1,9 +1,10 @@
-"""The headers that restrict what browsers do with our pages."""
+"""What restricts browsers, by headers of our pages, and what error pages may show."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.views.debug import SafeExceptionReporterFilter
 
 _HEADER = "Content-Security-Policy"
 _POLICY = (
@@ -27,3 +28,11 @@ class ContentSecurityPolicy:
         is_console = request.path.startswith("/admin/")
         response.headers.setdefault(_HEADER, CONSOLE_POLICY if is_console else POLICY)
         return response
+
+
+class SecretsHidden(SafeExceptionReporterFilter):
+    """Django's, also with DEBUG: what functions declare as sensitive, such as a private key, is in
+    no error page."""
+
+    def is_active(self, request: HttpRequest | None) -> bool:
+        return True

@@ -18,6 +18,8 @@ from msh.store.operations.operator_actions import Switch
 from spark_bridge import ordered_by_pair
 from tests.exchange.pair import Pair
 from tests.flows.flying import make_sky
+from tests.keys import new_key, pem_of
+from tests.leaks import leaks
 from tests.spark.disturbed import Dying, Losing
 from tests.spark.office import Office, load, orders, submitted
 
@@ -454,14 +456,18 @@ def test_options_and_columns_are_checked_before_anything_is_sent(
     assert not submitted(pair).exists()
 
 
-def test_token_is_neither_in_plans_nor_in_logs(
+def test_token_and_key_are_neither_in_plans_nor_in_logs(
     spark: SparkSession,
     office: Office,
     event_log: Path,
+    tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    token = office.token_file.read_text().strip()
+    token, key = office.token_file.read_text().strip(), new_key("client")
     given = {"url": office.url, "token": token}
+    for name, content in (("Certificate", pem_of(key).encode()), ("Key", key.private)):
+        (tmp_path / name).write_bytes(content)
+        given[f"client{name}"] = str(tmp_path / name)
     spark.sparkContext.setLogLevel("INFO")
     try:
         rows = orders(spark, [office.silent_pair()], 3)
@@ -472,12 +478,17 @@ def test_token_is_neither_in_plans_nor_in_logs(
         messages.collect()
         with pytest.raises(PySparkException) as refused:
             spark.read.format("ebxml").options(**given | {"url": "ftp://nowhere"}).load().collect()
+        (tmp_path / "Certificate").write_text(pem_of(new_key("another")))
+        with pytest.raises(PySparkException, match="clientKey cannot be used") as unusable:
+            spark.read.format("ebxml").options(**given).load().collect()
     finally:
         spark.sparkContext.setLogLevel("ERROR")
-    assert token not in str(refused.value)
     printed = capfd.readouterr()
-    assert "ebxml" in printed.out + printed.err
-    assert token not in printed.out + printed.err
     events = "".join(file.read_text() for file in event_log.rglob("*") if file.is_file())
-    assert "ebxml" in events
-    assert token not in events
+    for seen in (printed.out + printed.err, events):
+        assert "ebxml" in seen
+        assert token not in seen
+        assert leaks(seen, key.private) == []
+    for error in (refused, unusable):
+        assert token not in str(error.value)
+        assert leaks(str(error.value), key.private) == []

@@ -145,8 +145,8 @@ def test_the_certificate_of_before_stays_beside_the_next_one_until_it_ends(given
         pem_of(new_key("following")),
     )
     Agreement.objects.update(certificate=f"{old}\n{ended}")
-    bodies = ["".join(one.splitlines()[1:-1]).encode() for one in (old, following)]
-    changed = cpa(SIGNED).replace(*bodies)
+    before, after = ("".join(one.splitlines()[1:-1]).encode() for one in (old, following))
+    changed = cpa(SIGNED).replace(before, after)
     answer = imported(given, changed)
     assert Agreement.objects.get().certificate == f"{following}\n{old}"
     assert "stays beside" in str(answer["notes"])

@@ -1,7 +1,8 @@
 """/metrics for Prometheus: what waits, what stands still, what happened in the last minute.
 
 Values come from the tables, so each web process of each machine gives the same: they are read once
-in CACHED_FOR seconds by each process. No label grows with the number of partners.
+in CACHED_FOR seconds by each process, certificates, which end by the day, once in CERTIFICATES_FOR.
+No label grows with the number of partners.
 """
 
 import hmac
@@ -21,6 +22,7 @@ from prometheus_client.core import (
 )
 
 from msh import health
+from msh.flows.operations.certificates import last_certificates
 from msh.protocol.attempt import AttemptOutcome
 from msh.protocol.kinds import DeliveryState, IncidentKind
 from msh.protocol.lane import LaneState
@@ -29,8 +31,9 @@ from msh.store.operations import monitoring
 from msh.web import refusals
 from partners.models.networks import is_in, networks_of
 
-CACHED_FOR = 5.0  # seconds
+CACHED_FOR, CERTIFICATES_FOR = 5.0, 600.0  # seconds
 MOST_PARTNERS = 20
+MOST_CERTIFICATES = 20
 _DELIVERIES = (
     DeliveryState.PROCESSING,
     DeliveryState.FAILED,
@@ -43,6 +46,8 @@ _OUTBOUND = ("queued", "in_flight", "held")
 _lock = Lock()
 _read_at = float("-inf")
 _page = b""
+_certificates_read_at = float("-inf")
+_certificates: Mapping[tuple[str, ...], float] = {}
 
 
 def page(request: HttpRequest) -> HttpResponse:
@@ -58,8 +63,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def forget() -> None:
     """Let the next page be read anew."""
-    global _read_at
-    _read_at = float("-inf")
+    global _read_at, _certificates_read_at
+    _read_at = _certificates_read_at = float("-inf")
 
 
 def _may_ask(request: HttpRequest) -> bool:
@@ -96,6 +101,7 @@ class _Collector:
         yield _refused()
         try:
             found = monitoring.figures(settings.MSH_METRICS_PARTNERS[:MOST_PARTNERS])
+            ends = _ends_of_certificates()
         except DatabaseError:
             yield _gauge("msh_database_up", "Whether PostgreSQL answers.", 0)
             return
@@ -103,6 +109,7 @@ class _Collector:
         yield from _waiting(found)
         yield from _last_minute(found)
         yield from _chosen(found)
+        yield _certificate_ends(ends)
 
 
 def _processes() -> Iterator[GaugeMetricFamily]:
@@ -200,6 +207,28 @@ def _chosen(found: monitoring.Figures) -> Iterator[GaugeMetricFamily]:
     yield _gauge("msh_partner_queued", said, queued, label="partner")
     said = "Of the same: whether the link to the partner is suspended."
     yield _gauge("msh_partner_suspended", said, suspended, label="partner")
+
+
+def _ends_of_certificates() -> Mapping[tuple[str, ...], float]:
+    """Of those that end first, by the labels."""
+    global _certificates_read_at, _certificates
+    now = time.monotonic()
+    if now - _certificates_read_at > CERTIFICATES_FOR:
+        found = {(one.use, one.whose, one.sha256): one.until for one in last_certificates()}
+        first = sorted(found, key=found.__getitem__)[:MOST_CERTIFICATES]
+        _certificates = {labels: found[labels].timestamp() for labels in first}
+        _certificates_read_at = now
+    return _certificates
+
+
+def _certificate_ends(ends: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
+    said = "When certificates end after which there is no other; those that end first."
+    family = GaugeMetricFamily(
+        "msh_certificate_ends_timestamp_seconds", said, labels=["use", "whose", "fingerprint"]
+    )
+    for labels, end in ends.items():
+        family.add_metric(labels, end)
+    return family
 
 
 def _complete(counted: Sequence[monitoring.Counted], labels: Iterable[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -17,8 +18,9 @@ from msh.admin.dashboard.figures import figures
 from msh.models import Attempt, OutboundLink, OutboundMessage
 from msh.store.incidents import note_retention_too_short
 from tests.admin.many import standing_deliveries, suspended_partners
-from tests.flows.flying import sky_of_five
+from tests.flows.flying import make_sky, sky_of_five
 from tests.flows.world import World, make_world
+from tests.keys import new_key, pem_of
 
 pytestmark = pytest.mark.django_db
 
@@ -185,6 +187,63 @@ def test_number_of_series_does_not_grow_with_partners(world: World) -> None:
     make_world()
     metrics.forget()
     assert samples().keys() == before
+
+
+CERTIFICATES = "msh_certificate_ends_timestamp_seconds"
+
+
+def certificates_shown() -> dict[tuple[str, str, str], float]:
+    """When they end, by use, whose and fingerprint."""
+    metrics.forget()
+    return {
+        (of["use"], of["whose"], of["fingerprint"]): end
+        for (name, labels), end in samples().items()
+        if name == CERTIFICATES and (of := dict(labels))
+    }
+
+
+@pytest.mark.requirement("EB-172")
+def test_the_end_of_the_last_certificate_of_an_agreement_is_a_time() -> None:
+    """As for incidents: one that has its successor is no cause to be woken."""
+    assert certificates_shown() == {}
+    agreement = make_sky().agreement
+    before, last, ends = (new_key("them", -20, days) for days in (3, 400, 50))
+    agreement.certificate = f"{pem_of(before)}\n{pem_of(last)}"
+    agreement.encryption_certificate = pem_of(ends)
+    agreement.save()
+    name = agreement.partner.name
+    assert certificates_shown() == {
+        (use, name, key.certificate.fingerprint(SHA256()).hex()): pytest.approx(
+            key.certificate.not_valid_after_utc.timestamp()
+        )
+        for use, key in (("signatures", last), ("encryption", ends))
+    }
+
+
+def test_of_many_certificates_those_that_end_first_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "MOST_CERTIFICATES", 2)
+    names = {}
+    for days in (400, 50, -3):
+        agreement = make_sky().agreement
+        agreement.certificate = pem_of(new_key("them", -20, days))
+        agreement.save()
+        names[days] = agreement.partner.name
+    assert [whose for _, whose, _ in certificates_shown()] == [names[-3], names[50]]
+
+
+def test_certificates_are_read_less_often_than_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    agreement = make_sky().agreement
+    agreement.certificate = pem_of(new_key("them", -20, 400))
+    agreement.save()
+    assert len(certificates_shown()) == 1
+    agreement.certificate = ""
+    agreement.save()
+    monkeypatch.setattr(metrics, "CACHED_FOR", 0.0)
+    assert CERTIFICATES in {name for name, _ in samples()}
+    monkeypatch.setattr(metrics, "CERTIFICATES_FOR", 0.0)
+    assert CERTIFICATES not in {name for name, _ in samples()}
 
 
 @pytest.mark.parametrize(

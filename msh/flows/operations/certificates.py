@@ -1,7 +1,7 @@
 """The certificates of signatures, encryption and TLS, ours and those of partners, which of them end
 soon, and which agreements do."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -20,7 +20,10 @@ from msh.transport.tls import TlsUnusable, our_certificate
 from partners.models import Agreement, Credential, Partner
 
 US = "us"
-CLIENT, AUTHORITY = "client certificate", "CA certificate"
+USES = SIGNATURES, ENCRYPTION, CLIENT, AUTHORITY = (
+    *("signatures", "encryption"),
+    *("client certificate", "CA certificate"),
+)
 EARLY, LATE = timedelta(days=30), timedelta(days=7)
 """How long before its end an operator is told of a certificate, and told again."""
 
@@ -70,10 +73,14 @@ def _listed(whose: str, used_by: Iterable[str], certificate: x509.Certificate) -
         certificate.subject.rfc4514_string(),
         certificate.issuer.rfc4514_string(),
         f"{certificate.serial_number:X}",
-        certificate.fingerprint(hashes.SHA256()).hex(),
+        _sha256(certificate),
         certificate.not_valid_before_utc,
         certificate.not_valid_after_utc,
     )
+
+
+def _sha256(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(hashes.SHA256()).hex()
 
 
 def _agreements(*also: Q) -> Iterable[Agreement]:
@@ -114,12 +121,12 @@ def call_for_ending() -> None:
     agreement ends, and when it has ended (EB-197)."""
     now = timezone.now()
     agreements = list(_agreements(Q(ends__lte=now + EARLY)))
-    of_tls = list(_ends_of_tls())
+    of_tls = list(_last_of_tls())
     if not agreements and not of_tls and not has_open(_KINDS):  # as in most MSHs
         return
     reasons: dict[IncidentKind, dict[int, str]] = {kind: {} for kind in _KINDS}
     for partner_id, kind, text in (
-        *_ending_certificates([*_ends_of_agreements(agreements), *of_tls], now),
+        *_ending_certificates([*_last_of_agreements(agreements), *of_tls], now),
         *_ending(agreements, now),
     ):
         reasons[kind].setdefault(partner_id, text)
@@ -127,44 +134,88 @@ def call_for_ending() -> None:
         note_ending(kind, found)
 
 
-_Ending = Iterator[tuple[int, IncidentKind, str]]
-"""What ends soon: of which partner, and in words."""
-_End = tuple[int, str, datetime | None]
-"""Of which partner, what, and when; None if there is none."""
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The one that ends last, of certificates that can take the place of each other: when it ends,
+    something ends. `of`: what, in words; `use`: one of USES; `whose`: US, or the name of a partner.
+    An operator of `partner_id` is told."""
+
+    partner_id: int
+    use: str
+    whose: str
+    of: str
+    certificate: x509.Certificate
+
+    @property
+    def until(self) -> datetime:
+        return self.certificate.not_valid_after_utc
+
+    @property
+    def sha256(self) -> str:
+        return _sha256(self.certificate)
 
 
-def _ends_of_agreements(agreements: Iterable[Agreement]) -> Iterator[_End]:
+def last_certificates() -> Iterator[Last]:
+    """Those of agreements, then of TLS. Ours that cannot be read are left out: a check says so."""
+    yield from _last_of_agreements(list(_agreements()))
+    yield from _last_of_tls()
+
+
+def _last_of_agreements(agreements: Sequence[Agreement]) -> Iterator[Last]:
     signed = [one for one in agreements if one.signs]
     for one in signed[:1]:
-        yield one.partner_id, "of MSH_SIGNING_CERTIFICATE", _end_of_ours()
+        of = "of MSH_SIGNING_CERTIFICATE"
+        yield from _last(one.partner_id, SIGNATURES, US, of, _ours())
     for one in agreements:
         if not one.keep_expired:
-            yield one.partner_id, f"of agreement {one}", _end_of(one)
+            its = one.partner_id, SIGNATURES, one.partner.name, f"of agreement {one}"
+            yield from _last(*its, certificates_of(one.certificate))
     for one in agreements:
         if one.encrypts or one.encryption_certificate:
-            yield one.partner_id, f"for encryption of agreement {one}", _end_of_encryption(one)
+            # Also where signatures count after the end: nothing is encrypted for such a one.
+            its = one.partner_id, ENCRYPTION, one.partner.name, f"for encryption of agreement {one}"
+            yield from _last(*its, one.certificates_to_encrypt_for)
 
 
-def _ends_of_tls() -> Iterator[_End]:
+def _last_of_tls() -> Iterator[Last]:
     try:
         client = our_certificate()
     except TlsUnusable:  # a check says so
         client = None
     if client is not None and (first := Partner.objects.order_by("name").first()) is not None:
-        yield first.pk, "of MSH_CLIENT_CERTIFICATE", client.not_valid_after_utc
+        yield Last(first.pk, CLIENT, US, "of MSH_CLIENT_CERTIFICATE", client)
     for partner in _partners_of_tls():
         for what, shown in _certificates_of_tls(partner):
-            ends = [one.not_valid_after_utc for one in shown]
-            yield partner.pk, f"of partner {partner.name}, its {what},", max(ends, default=None)
+            of = f"of partner {partner.name}, its {what},"
+            yield from _last(partner.pk, what, partner.name, of, shown)
 
 
-def _ending_certificates(ends: Iterable[_End], now: datetime) -> _Ending:
-    for partner_id, of, end in ends:
-        if end is None or end - now > EARLY:
+def _last(
+    partner_id: int, use: str, whose: str, of: str, shown: Sequence[x509.Certificate]
+) -> Iterator[Last]:
+    if shown:
+        last = max(shown, key=lambda one: one.not_valid_after_utc)
+        yield Last(partner_id, use, whose, of, last)
+
+
+def _ours() -> Sequence[x509.Certificate]:
+    try:
+        return [one.certificate for one in our_keys()]
+    except KeyUnusable:  # a check says so
+        return ()
+
+
+_Ending = Iterator[tuple[int, IncidentKind, str]]
+"""What ends soon: of which partner, and in words."""
+
+
+def _ending_certificates(found: Iterable[Last], now: datetime) -> _Ending:
+    for one in found:
+        if one.until - now > EARLY:
             continue
-        soon = end - now <= LATE
+        soon = one.until - now <= LATE
         kind = IncidentKind.CERTIFICATE_ENDS_SOON if soon else IncidentKind.CERTIFICATE_ENDS
-        yield partner_id, kind, f"the certificate {of} ends on {end:%Y-%m-%d}"
+        yield one.partner_id, kind, f"the certificate {one.of} ends on {one.until:%Y-%m-%d}"
 
 
 def _ending(agreements: Iterable[Agreement], now: datetime) -> _Ending:
@@ -179,23 +230,3 @@ def _ending(agreements: Iterable[Agreement], now: datetime) -> _Ending:
             kind,
             f"agreement {agreement} {verb} on {agreement.ends:%Y-%m-%d}",
         )
-
-
-def _end_of_encryption(agreement: Agreement) -> datetime | None:
-    """Also of one whose signatures count after the end of its certificate: nothing is encrypted for
-    that."""
-    ends = [one.not_valid_after_utc for one in agreement.certificates_to_encrypt_for]
-    return max(ends, default=None)
-
-
-def _end_of(agreement: Agreement) -> datetime | None:
-    ends = [one.not_valid_after_utc for one in certificates_of(agreement.certificate)]
-    return max(ends, default=None)
-
-
-def _end_of_ours() -> datetime | None:
-    """None also if ours cannot be read: a check says so."""
-    try:
-        return max((one.certificate.not_valid_after_utc for one in our_keys()), default=None)
-    except KeyUnusable:
-        return None

@@ -11,6 +11,7 @@ admin.autodiscover()
 
 from msh.admin.dashboard.wall import wall  # noqa: E402  needs the pages of links
 from msh.admin.partner.page import partner_page  # noqa: E402  as above
+from msh.admin.setup.certificates import certificates_page  # noqa: E402  as above
 from msh.admin.setup.sessions import sessions  # noqa: E402  as above
 
 # /ebxml/ is not here: msh.endpoint.EndpointApplication takes it before Django does.
@@ -21,6 +22,7 @@ urlpatterns = [
     path("admin/time-zone/", admin.site.admin_view(time_zone), name="time_zone"),
     path("admin/wall/", admin.site.admin_view(wall), name="wall"),
     path("admin/sessions/", admin.site.admin_view(sessions), name="sessions"),
+    path("admin/certificates/", admin.site.admin_view(certificates_page), name="certificates"),
     path("admin/partner/<int:key>/", admin.site.admin_view(partner_page), name="partner_page"),
     path("admin/", admin.site.urls),
     path("api/", include("msh.api_urls")),

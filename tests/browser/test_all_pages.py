@@ -32,6 +32,7 @@ from partners.models import Agreement, Partner
 from tests.browser.axe import COLOURS, violations
 from tests.browser.console import DESK, SCHEMES, TELEPHONE, Console, show_in, user_with
 from tests.browser.test_actions import suspended
+from tests.certificates import Authority
 from tests.exchange.pair import Pair, PairFactory
 
 LONG_NAME, LONG_ID = "n" * 62, "i" * 200
@@ -273,10 +274,13 @@ def pages_of_requests(console: Console, partner: Pair, now: datetime) -> dict[st
 
 def pages_outside_the_admin(console: Console, partner: Pair, now: datetime) -> dict[str, str]:
     key = partner.partner.pk
+    authority = Authority("n" * 64, days=(-1, 400))
+    Partner.objects.filter(pk=key).update(ca_certificates=authority.pem)
     paths = {
         "partner": f"partner/{key}/",
         "search": "search-all/?q=nothing",
         "sessions": "sessions/",
+        "certificates": "certificates/",
         "wall": "wall/",
         "time zone": "time-zone/",
         "statistics": "statistics/",

@@ -12,6 +12,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 
+from msh.flows.operations.certificates import VIEW_PERMISSIONS
 from msh.flows.operations.guard import is_on
 from msh.models import ActRequest, Delivery, Incident, OutboundLink
 from partners.models import our_identity
@@ -23,7 +24,8 @@ from .markup import list_url
 class Item:
     """`label` names the model, which may be that of a feature. `alarm` counts the rows that need an
     operator, for the badge; 0 is not shown. `beside`: pages that are tabs of its list. Without
-    `if_empty`, who may not add a row does not see the entry before there is one."""
+    `if_empty`, who may not add a row does not see the entry before there is one. `page`: the name
+    of a page that is no list, for who has the permissions `needs`; it is beside the model's."""
 
     title: str
     icon: str
@@ -33,6 +35,8 @@ class Item:
     shown: Callable[[], bool] = lambda: True
     if_empty: bool = True
     beside: "tuple[Item, ...]" = ()
+    page: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def model(self) -> type[Model]:
@@ -135,6 +139,13 @@ GROUPS = (
                     Item("Agreements", "", "partners.Agreement"),
                     Item("Channels", "", "partners.Channel", if_empty=False),
                     Item("Routes", "", "partners.Route"),
+                    Item(
+                        "Certificates",
+                        "",
+                        "partners.Agreement",
+                        page="certificates",
+                        needs=VIEW_PERMISSIONS,
+                    ),
                     Item("This MSH", "", "partners.OwnIdentity", if_empty=False),
                 ),
             ),
@@ -223,6 +234,8 @@ def _visible(item: Item, request: HttpRequest) -> list[Item]:
 def _can_view(item: Item, request: HttpRequest) -> bool:
     if not item.is_there:
         return False
+    if item.page:
+        return request.user.has_perms(item.needs)
     page = admin.site.get_model_admin(item.model)
     if not page.has_view_permission(request):
         return False
@@ -244,12 +257,12 @@ def _entry(item: Item, shown: list[Item], request: HttpRequest) -> dict[str, obj
 
 
 def _link(item: Item) -> str:
-    return list_url(item.model, **dict(item.query))
+    return reverse(item.page) if item.page else list_url(item.model, **dict(item.query))
 
 
 def _is_at(item: Item, request: HttpRequest) -> bool:
     """Whether this is its list, or the page of one of its rows."""
-    return request.path.startswith(list_url(item.model))
+    return request.path.startswith(reverse(item.page) if item.page else list_url(item.model))
 
 
 def _is_tab_of(item: Item, request: HttpRequest) -> bool:

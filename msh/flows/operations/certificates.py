@@ -1,7 +1,7 @@
 """The certificates of signatures, encryption and TLS, ours and those of partners, which of them end
 soon, and which agreements do."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -24,59 +24,120 @@ USES = SIGNATURES, ENCRYPTION, CLIENT, AUTHORITY = (
     *("signatures", "encryption"),
     *("client certificate", "CA certificate"),
 )
+VIEW_PERMISSIONS = ("partners.view_partner", "partners.view_agreement")
 EARLY, LATE = timedelta(days=30), timedelta(days=7)
 """How long before its end an operator is told of a certificate, and told again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`whose`: US, or the name of a partner. `used_by`: its agreements, of ours all that are
-    signed; or what a certificate of TLS is. `sha256` in hexadecimal digits."""
+    """`partner`: whose it is; None: ours. `uses`: of USES. `agreements`: those that use it, of ours
+    all that are signed; of one of TLS there are none."""
 
-    whose: str
-    used_by: tuple[str, ...]
-    subject: str
-    issuer: str
-    serial: str
-    sha256: str
-    valid_from: datetime
-    until: datetime
+    partner: Partner | None
+    uses: tuple[str, ...]
+    agreements: tuple[Agreement, ...]
+    certificate: x509.Certificate
+
+    @property
+    def whose(self) -> str:
+        return self.partner.name if self.partner else US
+
+    @property
+    def used_by(self) -> tuple[str, ...]:
+        """Of one of TLS what it is."""
+        if self.uses[0] in (CLIENT, AUTHORITY):
+            return self.uses
+        return tuple(one.tpa_id for one in self.agreements)
+
+    @property
+    def subject(self) -> str:
+        return self.certificate.subject.rfc4514_string()
+
+    @property
+    def issuer(self) -> str:
+        return self.certificate.issuer.rfc4514_string()
+
+    @property
+    def serial(self) -> str:
+        """In hexadecimal digits, as `sha256`."""
+        return f"{self.certificate.serial_number:X}"
+
+    @property
+    def sha256(self) -> str:
+        return _sha256(self.certificate)
+
+    @property
+    def valid_from(self) -> datetime:
+        return self.certificate.not_valid_before_utc
+
+    @property
+    def until(self) -> datetime:
+        return self.certificate.not_valid_after_utc
 
 
-def certificates() -> list[Listed]:
-    """Ours, then those of partners by name. Raises KeyUnusable or TlsUnusable for ours."""
+def certificates() -> tuple[list[Listed], list[str]]:
+    """Ours, then those of partners by name; and why some of ours cannot be read."""
+    problems: list[str] = []
     agreements = list(_agreements())
-    signed = tuple(one.tpa_id for one in agreements if one.signs)
-    ours = [_listed(US, signed, one.certificate) for one in our_keys()]
-    by_partner: dict[tuple[str, x509.Certificate], list[str]] = {}
-    for agreement in agreements:
-        pem = f"{agreement.certificate}\n{agreement.encryption_certificate}"
-        for certificate in dict.fromkeys(certificates_of(pem)):
-            key = (agreement.partner.name, certificate)
-            by_partner.setdefault(key, []).append(agreement.tpa_id)
-    theirs = [_listed(name, used, one) for (name, one), used in by_partner.items()]
-    if (client := our_certificate()) is not None:
-        ours.append(_listed(US, (CLIENT,), client))
+    signed = tuple(one for one in agreements if one.signs)
+    ours = [
+        *(Listed(None, (SIGNATURES,), signed, one) for one in _readable(_signing, problems)),
+        *(Listed(None, (CLIENT,), (), one) for one in _readable(_client, problems)),
+    ]
+    theirs = [*_of_agreements(agreements)]
     theirs += [
-        _listed(partner.name, (what,), one)
+        Listed(partner, (what,), (), one)
         for partner in _partners_of_tls()
         for what, shown in _certificates_of_tls(partner)
         for one in shown
     ]
-    return [*ours, *sorted(theirs, key=lambda one: one.whose)]
+    return [*ours, *sorted(theirs, key=lambda one: one.whose)], problems
 
 
-def _listed(whose: str, used_by: Iterable[str], certificate: x509.Certificate) -> Listed:
-    return Listed(
-        whose,
-        tuple(used_by),
-        certificate.subject.rfc4514_string(),
-        certificate.issuer.rfc4514_string(),
-        f"{certificate.serial_number:X}",
-        _sha256(certificate),
-        certificate.not_valid_before_utc,
-        certificate.not_valid_after_utc,
-    )
+def _of_agreements(agreements: Iterable[Agreement]) -> Iterator[Listed]:
+    """Each certificate once for each partner."""
+    users: dict[tuple[int, x509.Certificate], dict[Agreement, None]] = {}
+    uses: dict[tuple[int, x509.Certificate], dict[str, None]] = {}
+    for agreement in agreements:
+        for use, certificate in _uses(agreement):
+            key = (agreement.partner_id, certificate)
+            users.setdefault(key, {})[agreement] = None
+            uses.setdefault(key, {})[use] = None
+    for key, using in users.items():
+        first, *_ = using
+        yield Listed(first.partner, tuple(uses[key]), tuple(using), key[1])
+
+
+def _uses(agreement: Agreement) -> Iterator[tuple[str, x509.Certificate]]:
+    for one in certificates_of(agreement.certificate):
+        yield SIGNATURES, one
+    if agreement.encryption_certificate:
+        for one in certificates_of(agreement.encryption_certificate):
+            yield ENCRYPTION, one
+    elif agreement.encrypts:
+        for one in agreement.certificates_to_encrypt_for:
+            yield ENCRYPTION, one
+
+
+def _signing() -> list[x509.Certificate]:
+    return [one.certificate for one in our_keys()]
+
+
+def _client() -> list[x509.Certificate]:
+    return [] if (one := our_certificate()) is None else [one]
+
+
+def _readable(
+    read: Callable[[], list[x509.Certificate]], problems: list[str] | None = None
+) -> list[x509.Certificate]:
+    """Nothing if ours cannot be read: `problems` are told, and a check says so."""
+    try:
+        return read()
+    except (KeyUnusable, TlsUnusable) as problem:
+        if problems is not None:
+            problems.append(str(problem))
+        return []
 
 
 def _sha256(certificate: x509.Certificate) -> str:
@@ -165,7 +226,7 @@ def _last_of_agreements(agreements: Sequence[Agreement]) -> Iterator[Last]:
     signed = [one for one in agreements if one.signs]
     for one in signed[:1]:
         of = "of MSH_SIGNING_CERTIFICATE"
-        yield from _last(one.partner_id, SIGNATURES, US, of, _ours())
+        yield from _last(one.partner_id, SIGNATURES, US, of, _readable(_signing))
     for one in agreements:
         if not one.keep_expired:
             its = one.partner_id, SIGNATURES, one.partner.name, f"of agreement {one}"
@@ -178,12 +239,9 @@ def _last_of_agreements(agreements: Sequence[Agreement]) -> Iterator[Last]:
 
 
 def _last_of_tls() -> Iterator[Last]:
-    try:
-        client = our_certificate()
-    except TlsUnusable:  # a check says so
-        client = None
-    if client is not None and (first := Partner.objects.order_by("name").first()) is not None:
-        yield Last(first.pk, CLIENT, US, "of MSH_CLIENT_CERTIFICATE", client)
+    for client in _readable(_client):
+        for first in Partner.objects.order_by("name")[:1]:
+            yield Last(first.pk, CLIENT, US, "of MSH_CLIENT_CERTIFICATE", client)
     for partner in _partners_of_tls():
         for what, shown in _certificates_of_tls(partner):
             of = f"of partner {partner.name}, its {what},"
@@ -196,13 +254,6 @@ def _last(
     if shown:
         last = max(shown, key=lambda one: one.not_valid_after_utc)
         yield Last(partner_id, use, whose, of, last)
-
-
-def _ours() -> Sequence[x509.Certificate]:
-    try:
-        return [one.certificate for one in our_keys()]
-    except KeyUnusable:  # a check says so
-        return ()
 
 
 _Ending = Iterator[tuple[int, IncidentKind, str]]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from demo.keys import Keys
+
 from .as2 import ToAs2
 from .bulk import Bulk
 from .cancel import CancelQueue, DrainBesideCancel
@@ -16,6 +18,7 @@ from .figure import Against, Figure, Gauge
 from .msh import Msh
 from .processes import Idle, Memory
 from .receive import Receive
+from .signatures import CORES, THREADS, SignatureCost, Verifications
 from .stage import EXCHANGING_PAIRS, Stage
 from .stored import add_quiet_partners, fill
 from .stuck import stuck_partners
@@ -106,6 +109,29 @@ def _ebms2(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[S
                 Against("ebms2_exchange_1", exchange, by_turns, quiet=quiet, minimum=1.1),
                 Against("ebms2_receive_16", *receive, quiet=quiet, minimum=0.85),
             ],
+        )
+
+
+def _signed(folder: Path, _sizes: Sizes, _chosen: Collection[str]) -> Generator[Scene]:
+    """Signed messages with signed Acknowledgments, against the same without."""
+    keys = Keys(signed=True)
+    with (
+        Stage(folder / "signed", dialect="ebms2", keys=keys) as here,
+        Stage(folder / "plain", dialect="ebms2") as elsewhere,
+    ):
+        quiet = (here.only, elsewhere.only)
+        both = [
+            Exchange(one, EXCHANGING_PAIRS, messages=30, prototype_messages=0)
+            for one in (here, elsewhere)
+        ]
+        yield Scene(
+            here.sender,
+            [
+                Against("signed_exchange_16", *both, quiet=quiet),
+                Verifications("verify_8_threads", 1, floor_threads=1, quiet=quiet),
+                Verifications("verify_processes", CORES, floor_threads=THREADS, quiet=quiet),
+            ],
+            [SignatureCost("sign", quiet), SignatureCost("verify", quiet)],
         )
 
 
@@ -239,6 +265,13 @@ SHORT = (
         _usual,
     ),
     Act(("ebms2_exchange_1", "ebms2_receive_16"), _ebms2),
+    Act(
+        (
+            *("signed_exchange_16", "verify_8_threads", "verify_processes"),
+            *("sign_ms", "verify_ms"),
+        ),
+        _signed,
+    ),
     Act(("exchange_200",), _200_pairs),
     Act(("exchange_16_1mb",), _payloads),
 )

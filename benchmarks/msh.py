@@ -44,6 +44,8 @@ class Msh:
 
     folder: Path
     port: int = field(default_factory=free_port)
+    more: dict[str, str] = field(default_factory=dict)
+    """Settings that others do not have."""
     _process: "subprocess.Popen[bytes] | None" = None
     _connection: "psycopg.Connection[Any] | None" = None
 
@@ -60,11 +62,11 @@ class Msh:
             for name, value in os.environ.items()
             if name not in {"DATABASE_URL", "REDIS_URL", "MSH_URI"}
         }
-        return inherited | {"MSH_DATA": str(self.folder), "MSH_API_RATE": ""}
+        return inherited | {"MSH_DATA": str(self.folder), "MSH_API_RATE": ""} | self.more
 
     def start(self) -> None:
         """Returns when /health/ready says so; raises RuntimeError with the end of the log."""
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)  # its keys may be there
         command = ["up", "--data", str(self.folder), "--port", str(self.port)]
         self._process = spawn(
             [sys.executable, "manage.py", *command],

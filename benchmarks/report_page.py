@@ -29,6 +29,9 @@ TARGETS: dict[str, tuple[str, float, float]] = {
     "exchange_16_to_pyas2": ("the same : django-pyas2 with receipts, 8 clients", 2, 5),
     "ebms2_exchange_1": ("ebMS 2.0, exchange, 1 pair, window 16 : the draft's, 1 pair", 3, 0),
     "ebms2_receive_16": ("ebMS 2.0, receiving, 16 connections : the draft's", 0.85, 0),
+    "signed_exchange_16": ("ebMS 2.0, exchange, 16 pairs, signed both ways : unsigned", 0, 0),
+    "verify_8_threads": ("verifications by 8 threads of a process : by one", 0, 0),
+    "verify_processes": ("verifications by a process of 8 threads on each core : by one", 0, 0),
     "exchange_200": ("exchange, 200 pairs : bare prototype", 0, 0),
     "exchange_16_1mb": ("exchange, 16 pairs, payloads of 1 MB : bare prototype", 0, 0),
     "receive_16_tls": ("receiving over TLS, HAProxy in front : without TLS", 0, 0),
@@ -51,6 +54,8 @@ TARGETS: dict[str, tuple[str, float, float]] = {
 """What is divided by what; at least; aim."""
 GAUGES: dict[str, tuple[str, float, float]] = {
     "choose_ms": ("choosing what to send next, ms", 10, 4),
+    "sign_ms": ("CPU of a signature, ms", 0, 0),
+    "verify_ms": ("CPU of a verification, ms", 0, 0),
     "idle": ("CPU of one idle MSH with its servers, % of a core", 5, 2),
     "memory": ("memory of both MSHs after a long exchange, % more", 0, 0),
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from demo.keys import Keys
+
 from .load import AckSink
 from .msh import Msh
 from .report import tell
@@ -22,7 +24,8 @@ _TERMS_OF = {"trp": _TERMS, "ebms2": {"dialect": "ebms2", "service_type": "name"
 
 
 class Stage:
-    """Runs the MSHs and the sink for the time of a `with`. `loaded`: the third one too."""
+    """Runs the MSHs and the sink for the time of a `with`. `loaded`: the third one too. `keys`: how
+    the exchanging pairs sign."""
 
     def __init__(
         self,
@@ -31,8 +34,10 @@ class Stage:
         pairs: int = EXCHANGING_PAIRS,
         loaded: bool = False,
         dialect: str = "trp",
+        keys: Keys | None = None,
     ) -> None:
         self._dialect = dialect
+        self._keys = keys or Keys()
         self.sender = Msh(folder / "sender")
         self.receiver = Msh(folder / "receiver")
         self.loaded = Msh(folder / "loaded")
@@ -49,6 +54,7 @@ class Stage:
             for msh in self._mshs:
                 stack.callback(msh.stop)
                 tell(f"starting the MSH {msh.folder.name}")
+                msh.more = self._keys.make(msh.folder.name, msh.folder)
                 msh.start()
             numbers = range(self._exchanging_pairs)
             self.sender.set_up([self._exchanging("sender", n) for n in numbers])
@@ -99,6 +105,7 @@ class Stage:
                     "our_party": our_party,
                     "their_party": their_party,
                     **_TERMS_OF[self._dialect],
+                    **self._keys.terms(them.folder.name),
                 }
             ],
         }

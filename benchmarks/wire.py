@@ -221,3 +221,11 @@ def sample() -> str:
     """The package of one such message, for the floors."""
     uri = "http://127.0.0.1:65535/load-00/"
     return Pair("load-00", uri, uri, "300000", "299999", "load-00", "").next_body()
+
+
+def envelope() -> bytes:
+    """The SOAP envelope of a message of ebMS 2.0."""
+    uri = "http://127.0.0.1:65535/load-00/"
+    pair = Pair("load-00", uri, uri, "300000", "299999", "load-00", "", "ebms2")
+    package, end = pair.next_body(), "</SOAP:Envelope>"
+    return package[package.index("<?xml") : package.index(end) + len(end)].encode()

@@ -3,7 +3,7 @@ a core of its own. Spark tries a task that is slow on another machine, never on 
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ WORKERS = ("127.0.0.1", "127.0.0.2")
 _MASTER, _WORKER = (
     f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker")
 )
+_CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def submit_arguments(settings: Mapping[str, str]) -> str:
@@ -35,12 +36,37 @@ def cluster(folder: Path) -> Iterator[str]:
         yield address
 
 
+@contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """The address of a server of Spark Connect on this machine, for SPARK_REMOTE, with these
+    settings. At the end of the block it is gone."""
+    configured = [
+        word for name, value in settings.items() for word in ("--conf", f"{name}={value}")
+    ]
+    command = [
+        f"{os.environ['SPARK_HOME']}/bin/spark-submit",
+        "--master",
+        "local[2,4]",
+        *configured,
+    ]
+    with ExitStack() as stack:
+        log = _spawn(
+            stack, folder / "connect.log", [*command, "--class", _CONNECT, "spark-internal"]
+        )
+        port = _told(log, r"started at: .*:(\d+)")
+        yield f"sc://127.0.0.1:{port}"
+
+
 def _start(stack: ExitStack, log: Path, *words: str) -> Path:
+    command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", *words, "--webui-port", "0"]
+    return _spawn(stack, log, command)
+
+
+def _spawn(stack: ExitStack, log: Path, command: Sequence[str]) -> Path:
     environment = os.environ | {
         "SPARK_LOCAL_IP": WORKERS[0],
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
-    command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", *words, "--webui-port", "0"]
     process = processes.spawn(command, log=log, env=environment)
     stack.callback(processes.stop, process)
     return log

@@ -97,8 +97,8 @@ class _Draft:
         return Drafted(document, tuple(dict.fromkeys(self._notes)))
 
     def _taken(self) -> list[Action]:
-        """A channel has one type of its Service."""
-        taken: dict[tuple[bool, str, str], Action] = {}
+        """What stands twice in a CPA, as for other Roles, has one channel."""
+        taken: dict[tuple[bool, str, str, str], Action] = {}
         for action in self._cpa.actions:
             if taken.setdefault(_key(action), action) != action:
                 what = f"Action {action.action} of Service {action.service}"
@@ -252,8 +252,8 @@ _SEMANTICS = {
 """By AckRequested; else it is the application that decides."""
 
 
-def _key(action: Action) -> tuple[bool, str, str]:
-    return action.is_ours, action.service, action.action
+def _key(action: Action) -> tuple[bool, str, str, str]:
+    return action.is_ours, action.service, action.service_type, action.action
 
 
 class NoActions(ValueError):

@@ -174,11 +174,11 @@ class _Stored:
         return found
 
     @cached_property
-    def channels(self) -> dict[int, dict[tuple[str, ...], Channel]]:
-        """The channels by their agreement, then by direction, Service and Action."""
-        found: dict[int, dict[tuple[str, ...], Channel]] = {}
+    def channels(self) -> dict[int, dict[tuple[str | None, ...], Channel]]:
+        """The channels by their agreement, then by direction, Service, Action and own type."""
+        found: dict[int, dict[tuple[str | None, ...], Channel]] = {}
         for channel in Channel.objects.all():
-            found.setdefault(channel.agreement_id, {})[_key(channel)] = channel
+            found.setdefault(channel.agreement_id, {})[_key_of(vars(channel))] = channel
         return found
 
     @cached_property
@@ -485,11 +485,9 @@ class _Channels:
         read = self._setup.read(path, document, CHANNEL)
         if [name for name in CHANNEL_KEY if not self._setup.required(path, read, name)]:
             return
-        if any(_key_of(values) == _key_of(read) for _, _, values in self._rows):
-            self._setup.problem(path, "is listed twice.")
-            return
-        channel = self._stored.get(_key_of(read)) or Channel()
-        self._rows.append((path, channel, dict.fromkeys((*TERMS, "address")) | read))
+        values = dict.fromkeys((*TERMS, "address")) | read
+        channel = self._stored.get(_key_of(values)) or Channel()
+        self._rows.append((path, channel, values))
 
     def keep(self) -> None:
         """After the agreement, whose terms may be new, too."""
@@ -497,27 +495,33 @@ class _Channels:
             return
         kept = {_key_of(values) for _, _, values in self._rows}
         for key in self._stored.keys() - kept:
+            name = self._name(self._stored[key])
             self._stored[key].delete()
-            self._setup.changes.append(Change(self._name(key), "removed"))
+            self._setup.changes.append(Change(name, "removed"))
+        seen = set()
         for path, channel, values in self._rows:
             channel.agreement = self._agreement
-            if not self._setup.keep(path, self._name(_key_of(values)), channel, values):
+            wanted = Channel(agreement=self._agreement, **{key: values[key] for key in _NAMED})
+            if wanted.key in seen:
+                self._setup.problem(path, "is listed twice.")
+                continue
+            seen.add(wanted.key)
+            if not self._setup.keep(path, self._name(wanted), channel, values):
                 continue
             try:
                 channel.refuse_impossible_terms()
             except ValidationError as problem:
                 self._setup.note_refusals(path, problem, KEYS)
 
-    def _name(self, key: tuple[str, ...]) -> str:
-        return f"channel {' '.join(key)} of {self._agreement}"
+    def _name(self, channel: Channel) -> str:
+        return f"channel {channel} of {self._agreement}"
 
 
-def _key(channel: Channel) -> tuple[str, ...]:
-    return channel.direction, channel.service, channel.action
+_NAMED = (*CHANNEL_KEY, "service_type")
 
 
-def _key_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(values[name] for name in CHANNEL_KEY)
+def _key_of(values: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return tuple(values[name] for name in _NAMED)
 
 
 def _with_one_text(document: object) -> object:

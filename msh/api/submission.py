@@ -72,7 +72,9 @@ class Submission(serializers.Serializer[Any]):
     )
     from_role = printed(required=False, help_text=_OF_AGREEMENT)
     to_role = printed(required=False, help_text=_OF_AGREEMENT)
-    service_type = printed(required=False, help_text=_OF_AGREEMENT)
+    service_type = printed(
+        required=False, help_text="ebMS 2.0 only. Default: that of the channel or agreement."
+    )
     payloads = PayloadSubmission(many=True, required=False)
 
 

@@ -2,11 +2,16 @@
 (EB-201). What `Channel.agreed` is for one message."""
 
 CHANNEL_OF_MESSAGE = """
-    LEFT JOIN partners_channel channel
-           ON channel.agreement_id = message.agreement_id AND channel.direction = 'out'
-          AND channel.service = message.service_interface AND channel.action = message.action
+    LEFT JOIN LATERAL (
+        SELECT one.* FROM partners_channel one
+        JOIN partners_agreement its ON its.id = one.agreement_id
+        WHERE one.agreement_id = message.agreement_id AND one.direction = 'out'
+          AND one.service = message.service_interface AND one.action = message.action
+        ORDER BY array_position(ARRAY[message.service_type, '', its.service_type],
+                                COALESCE(one.service_type, its.service_type)), one.id
+        LIMIT 1) channel ON true
 """
-"""For tables called `message` and `agreement`: one more, `channel`."""
+"""For tables called `message` and `agreement`: one more, `channel`, chosen as `channel_of` does."""
 
 
 def terms(*names: str) -> str:

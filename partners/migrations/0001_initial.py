@@ -40,198 +40,1310 @@ DROP FUNCTION partners_agreement_has_channels();
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='OwnIdentity',
+            name="OwnIdentity",
             fields=[
-                ('id', models.PositiveSmallIntegerField(default=1, editable=False, primary_key=True, serialize=False)),
-                ('msh_uri', models.CharField(blank=True, help_text='Our SenderURI. Empty: the setting MSH_URI.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='MSH URI')),
-                ('error_uri', models.CharField(blank=True, help_text='Where partners send Errors. Empty: the MSH URI.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='ErrorURI')),
+                (
+                    "id",
+                    models.PositiveSmallIntegerField(
+                        default=1, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "msh_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Our SenderURI. Empty: the setting MSH_URI.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="MSH URI",
+                    ),
+                ),
+                (
+                    "error_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Where partners send Errors. Empty: the MSH URI.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="ErrorURI",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'own identity',
-                'verbose_name_plural': 'own identity',
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='own_identity_is_one_row')],
+                "verbose_name": "own identity",
+                "verbose_name_plural": "own identity",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("id", 1)), name="own_identity_is_one_row"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Partner',
+            name="Partner",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(error_messages={'invalid': 'Letters a-z, digits, - and _ only. The display name can be in any script.'}, help_text="The partner's name in the API, in commands and in the setup document: letters a-z, digits, - and _.", max_length=63, unique=True)),
-                ('display_name', models.CharField(blank=True, db_default='', default='', help_text='The name that the console shows, in any script. Empty: the name.', max_length=200, validators=[partners.models.fields.check_visible])),
-                ('our_uri', models.CharField(blank=True, help_text="Who we are to this partner: our SenderURI, its ReceiverURI. Empty: the MSH's own URI. Fixed once used.", max_length=500, validators=[partners.models.fields.check_uri], verbose_name='our URI')),
-                ('uri', models.CharField(help_text='Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader. Fixed once used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='URI')),
-                ('address', models.CharField(blank=True, help_text='The URL that we POST to. Empty: the URI. May change at any time.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='address')),
-                ('error_address', models.CharField(blank=True, help_text='Where Errors to the partner are sent. Empty: the address. An ErrorURI in a message is never used.', max_length=500, validators=[partners.models.fields.check_uri], verbose_name='error address')),
-                ('allowed_networks', models.TextField(blank=True, help_text='Requests of the partner are accepted from these networks, such as 192.0.2.0/24. Empty: any.', validators=[partners.models.networks.check_networks])),
-                ('outgoing_kind', models.CharField(choices=[('none', 'Nothing'), ('bearer', 'Bearer token'), ('basic', 'Basic: user and password')], default='none', help_text='How we authenticate to this partner.', max_length=6, verbose_name='our credential')),
-                ('outgoing_secret', models.TextField(blank=True, default='', editable=False)),
-                ('ca_certificates', models.TextField(blank=True, db_default='', default='', help_text="Certificates in PEM, one after another: the authorities, one of which must have issued the certificate of the partner's server, or that certificate itself. Empty: those of MSH_CA_BUNDLE, or of the system.", validators=[partners.models.ebms2.check_certificates], verbose_name='CA certificates')),
-                ('http_proxy', models.CharField(blank=True, db_default='', default='', help_text='The proxy through which we reach the partner, http://host:port or http://user:password@host:port. The password is stored encrypted and never shown again; it stays while the rest does.', max_length=300, validators=[partners.models.fields.check_proxy], verbose_name='HTTP proxy')),
-                ('http_proxy_secret', models.TextField(blank=True, db_default='', default='', editable=False)),
-                ('resume_on_late_ack', models.BooleanField(db_default=False, default=False, help_text='If an Acknowledgement arrives after all retries, sending resumes automatically. Otherwise an operator must resume it.', verbose_name='resume on late Ack')),
-                ('probe_interval', models.PositiveIntegerField(db_default=0, default=0, help_text='Seconds between probes of a suspended partner that did not answer. A probe is one more copy of a message; its answer resumes sending. 0: with ebMS 2.0 the RetryInterval, at least 60 s; else no probes, an operator must resume.')),
-                ('never_probe', models.BooleanField(db_default=False, default=False, help_text='A suspended partner is not probed, whatever the interval is: an operator must resume.')),
-                ('rate_limit', models.PositiveIntegerField(db_default=0, default=0, help_text='New reliable messages accepted from the partner per minute. If the partner sends more, it is asked to wait (TransientError). 0: no limit.')),
-                ('undelivered_limit', models.PositiveIntegerField(db_default=0, default=0, help_text='How many messages from the partner may wait for their consumer. If there are more, the partner is asked to wait. 0: no limit.')),
-                ('undelivered_bytes_limit', models.PositiveBigIntegerField(db_default=0, default=0, help_text='How many payload bytes from the partner may wait for their consumer. If there are more, the partner is asked to wait. 0: no limit.')),
-                ('accepts', models.BooleanField(db_default=True, default=True, help_text='Off: messages that applications submit for this partner are refused. Queued messages are still sent.', verbose_name='accept submissions')),
-                ('delivers', models.BooleanField(db_default=True, default=True, help_text='Off: messages from this partner are stored and acknowledged, but not delivered.', verbose_name='deliver to consumers')),
-                ('contact', models.CharField(blank=True, db_default='', default='', help_text="Who operates the partner's MSH.", max_length=200)),
-                ('phone', models.CharField(blank=True, db_default='', default='', max_length=200)),
-                ('notes', models.TextField(blank=True, db_default='', default='', help_text='Anything that helps on call: hours, e-mail, arrangements.')),
-                ('in_use', models.BooleanField(db_default=False, default=False, editable=False)),
-                ('our_uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
-                ('uri_normalised', models.CharField(blank=True, editable=False, max_length=500)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "name",
+                    models.SlugField(
+                        error_messages={
+                            "invalid": "Letters a-z, digits, - and _ only. The display name can be in any script."
+                        },
+                        help_text="The partner's name in the API, in commands and in the setup document: letters a-z, digits, - and _.",
+                        max_length=63,
+                        unique=True,
+                    ),
+                ),
+                (
+                    "display_name",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The name that the console shows, in any script. Empty: the name.",
+                        max_length=200,
+                        validators=[partners.models.fields.check_visible],
+                    ),
+                ),
+                (
+                    "our_uri",
+                    models.CharField(
+                        blank=True,
+                        help_text="Who we are to this partner: our SenderURI, its ReceiverURI. Empty: the MSH's own URI. Fixed once used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="our URI",
+                    ),
+                ),
+                (
+                    "uri",
+                    models.CharField(
+                        help_text="Who the partner is: its SenderURI and our ReceiverURI in the RoutingHeader. Fixed once used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="URI",
+                    ),
+                ),
+                (
+                    "address",
+                    models.CharField(
+                        blank=True,
+                        help_text="The URL that we POST to. Empty: the URI. May change at any time.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="address",
+                    ),
+                ),
+                (
+                    "error_address",
+                    models.CharField(
+                        blank=True,
+                        help_text="Where Errors to the partner are sent. Empty: the address. An ErrorURI in a message is never used.",
+                        max_length=500,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="error address",
+                    ),
+                ),
+                (
+                    "allowed_networks",
+                    models.TextField(
+                        blank=True,
+                        help_text="Requests of the partner are accepted from these networks, such as 192.0.2.0/24. Empty: any.",
+                        validators=[partners.models.networks.check_networks],
+                    ),
+                ),
+                (
+                    "outgoing_kind",
+                    models.CharField(
+                        choices=[
+                            ("none", "Nothing"),
+                            ("bearer", "Bearer token"),
+                            ("basic", "Basic: user and password"),
+                        ],
+                        default="none",
+                        help_text="How we authenticate to this partner.",
+                        max_length=6,
+                        verbose_name="our credential",
+                    ),
+                ),
+                ("outgoing_secret", models.TextField(blank=True, default="", editable=False)),
+                (
+                    "ca_certificates",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Certificates in PEM, one after another: the authorities, one of which must have issued the certificate of the partner's server, or that certificate itself. Empty: those of MSH_CA_BUNDLE, or of the system.",
+                        validators=[partners.models.ebms2.check_certificates],
+                        verbose_name="CA certificates",
+                    ),
+                ),
+                (
+                    "http_proxy",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The proxy through which we reach the partner, http://host:port or http://user:password@host:port. The password is stored encrypted and never shown again; it stays while the rest does.",
+                        max_length=300,
+                        validators=[partners.models.fields.check_proxy],
+                        verbose_name="HTTP proxy",
+                    ),
+                ),
+                (
+                    "http_proxy_secret",
+                    models.TextField(blank=True, db_default="", default="", editable=False),
+                ),
+                (
+                    "resume_on_late_ack",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="If an Acknowledgement arrives after all retries, sending resumes automatically. Otherwise an operator must resume it.",
+                        verbose_name="resume on late Ack",
+                    ),
+                ),
+                (
+                    "probe_interval",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="Seconds between probes of a suspended partner that did not answer. A probe is one more copy of a message; its answer resumes sending. 0: with ebMS 2.0 the RetryInterval, at least 60 s; else no probes, an operator must resume.",
+                    ),
+                ),
+                (
+                    "never_probe",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="A suspended partner is not probed, whatever the interval is: an operator must resume.",
+                    ),
+                ),
+                (
+                    "rate_limit",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="New reliable messages accepted from the partner per minute. If the partner sends more, it is asked to wait (TransientError). 0: no limit.",
+                    ),
+                ),
+                (
+                    "undelivered_limit",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="How many messages from the partner may wait for their consumer. If there are more, the partner is asked to wait. 0: no limit.",
+                    ),
+                ),
+                (
+                    "undelivered_bytes_limit",
+                    models.PositiveBigIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="How many payload bytes from the partner may wait for their consumer. If there are more, the partner is asked to wait. 0: no limit.",
+                    ),
+                ),
+                (
+                    "accepts",
+                    models.BooleanField(
+                        db_default=True,
+                        default=True,
+                        help_text="Off: messages that applications submit for this partner are refused. Queued messages are still sent.",
+                        verbose_name="accept submissions",
+                    ),
+                ),
+                (
+                    "delivers",
+                    models.BooleanField(
+                        db_default=True,
+                        default=True,
+                        help_text="Off: messages from this partner are stored and acknowledged, but not delivered.",
+                        verbose_name="deliver to consumers",
+                    ),
+                ),
+                (
+                    "contact",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Who operates the partner's MSH.",
+                        max_length=200,
+                    ),
+                ),
+                ("phone", models.CharField(blank=True, db_default="", default="", max_length=200)),
+                (
+                    "notes",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Anything that helps on call: hours, e-mail, arrangements.",
+                    ),
+                ),
+                ("in_use", models.BooleanField(db_default=False, default=False, editable=False)),
+                (
+                    "our_uri_normalised",
+                    models.CharField(blank=True, editable=False, max_length=500),
+                ),
+                ("uri_normalised", models.CharField(blank=True, editable=False, max_length=500)),
             ],
             options={
-                'ordering': ['name'],
-                'indexes': [models.Index(django.db.models.functions.text.Upper('address'), name='partner_by_address'), models.Index(fields=['uri_normalised'], name='partner_by_uri')],
-                'permissions': [('switch_partner', 'Can switch submissions and deliveries on and off')],
-                'constraints': [models.UniqueConstraint(fields=('our_uri_normalised', 'uri_normalised'), name='partner_pair', violation_error_message='Another partner has the same pair of our URI and its URI.'), models.CheckConstraint(condition=models.Q(models.Q(('outgoing_kind', 'none'), ('outgoing_secret', '')), models.Q(models.Q(('outgoing_kind', 'none'), _negated=True), models.Q(('outgoing_secret', ''), _negated=True)), _connector='OR'), name='partner_secret_iff_shown', violation_error_message='Enter a token, or user:password.')],
+                "ordering": ["name"],
+                "indexes": [
+                    models.Index(
+                        django.db.models.functions.text.Upper("address"), name="partner_by_address"
+                    ),
+                    models.Index(fields=["uri_normalised"], name="partner_by_uri"),
+                ],
+                "permissions": [
+                    ("switch_partner", "Can switch submissions and deliveries on and off")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("our_uri_normalised", "uri_normalised"),
+                        name="partner_pair",
+                        violation_error_message="Another partner has the same pair of our URI and its URI.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("outgoing_kind", "none"), ("outgoing_secret", "")),
+                            models.Q(
+                                models.Q(("outgoing_kind", "none"), _negated=True),
+                                models.Q(("outgoing_secret", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="partner_secret_iff_shown",
+                        violation_error_message="Enter a token, or user:password.",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Credential',
+            name="Credential",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('bearer', 'Bearer token'), ('basic', 'Basic: user and password'), ('certificate', 'Client certificate')], default='bearer', max_length=11)),
-                ('sha256', models.CharField(editable=False, max_length=64, unique=True, verbose_name='SHA-256')),
-                ('pem', models.TextField(blank=True, db_default='', default='', editable=False, help_text='The certificate, if it was given.')),
-                ('label', models.CharField(blank=True, help_text='Who uses it, and since when.', max_length=100)),
-                ('created', models.DateTimeField(auto_now_add=True)),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='credentials', to='partners.partner')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("bearer", "Bearer token"),
+                            ("basic", "Basic: user and password"),
+                            ("certificate", "Client certificate"),
+                        ],
+                        default="bearer",
+                        max_length=11,
+                    ),
+                ),
+                (
+                    "sha256",
+                    models.CharField(
+                        editable=False, max_length=64, unique=True, verbose_name="SHA-256"
+                    ),
+                ),
+                (
+                    "pem",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        editable=False,
+                        help_text="The certificate, if it was given.",
+                    ),
+                ),
+                (
+                    "label",
+                    models.CharField(
+                        blank=True, help_text="Who uses it, and since when.", max_length=100
+                    ),
+                ),
+                ("created", models.DateTimeField(auto_now_add=True)),
+                (
+                    "partner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="credentials",
+                        to="partners.partner",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['created'],
+                "ordering": ["created"],
             },
         ),
         migrations.CreateModel(
-            name='Agreement',
+            name="Agreement",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tpa_id', models.CharField(help_text='ebMS 2.0: the CPAId.', max_length=255, verbose_name='TPAId')),
-                ('our_party', models.CharField(help_text='The From party of our messages.', max_length=255, verbose_name='our PartyId')),
-                ('our_party_context', models.CharField(blank=True, help_text='DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId.', max_length=255, verbose_name='context of our PartyId')),
-                ('their_party', models.CharField(help_text='The To party of our messages.', max_length=255, verbose_name='their PartyId')),
-                ('their_party_context', models.CharField(blank=True, help_text='DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId.', max_length=255, verbose_name='context of their PartyId')),
-                ('timeout', models.PositiveIntegerField(db_default=60, default=60, help_text='Timeout: seconds to wait for an Acknowledgement or Error after a message was sent, before the first retry.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('retries', models.PositiveIntegerField(db_default=3, default=3, help_text='Retries: how many times the same message is sent again if no Acknowledgement comes. Then sending to the partner is suspended.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(10000, 'Must be 10000 or less.')])),
-                ('retry_interval', models.PositiveIntegerField(db_default=60, default=60, help_text='RetryInterval: seconds to wait after a retry before the next.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('semantics', models.CharField(choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], default='OnceAndOnlyOnce', help_text='The default for messages that are submitted without delivery semantics.', max_length=16, verbose_name='DeliverySemantics')),
-                ('transient_count_limit', models.PositiveIntegerField(db_default=100, default=100, help_text='TransientErrors in a row for one message before sending is suspended.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(100000, 'Must be 100000 or less.')])),
-                ('transient_time_limit', models.PositiveIntegerField(db_default=86400, default=86400, help_text='Seconds in total that TransientErrors may delay one message before sending is suspended.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(2419200, 'Must be 2419200 or less.')])),
-                ('transient_wait_limit', models.PositiveIntegerField(db_default=3600, default=3600, help_text='The longest wait in seconds that a MinRetrySecs or Retry-After can ask for.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')])),
-                ('early_warning', models.PositiveIntegerField(db_default=0, default=0, help_text='The retry at which the sending application is notified that its message is late, and operators too if retries remain. 0: the application is not notified; operators are, after half of the retries.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(10000, 'Must be 10000 or less.')])),
-                ('on_unexpected_first', models.CharField(choices=[('accept', 'accept'), ('hold', 'hold'), ('refuse', 'refuse')], default='accept', help_text="If SequenceNumber 1 arrives after higher numbers: accept it as a reset of the partner, hold it until an operator allows it, or refuse it.", max_length=6, verbose_name='unexpected number 1')),
-                ('ends', models.DateTimeField(blank=True, help_text='End of the TPA or CPA: from then on applications can submit no messages. What was submitted before is sent, and messages of the partner are accepted. Operators are called 30 days before. Empty: it does not end.', null=True)),
-                ('partner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='agreements', to='partners.partner')),
-                ('ack', models.CharField(choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], db_default='perMessage', default='perMessage', help_text='perMessage: OnceAndOnlyOnce asks for an Acknowledgement, BestEffort does not.', max_length=10, verbose_name='AckRequested')),
-                ('ack_actor', models.CharField(choices=[('toPartyMSH', 'toPartyMSH'), ('nextMSH', 'nextMSH')], db_default='toPartyMSH', default='toPartyMSH', help_text='Which MSH is asked for the Acknowledgment: that of the To party, or the next one, as some hubs have it.', max_length=10, verbose_name='actor of AckRequested')),
-                ('check_ref_to', models.BooleanField(db_default=False, default=False, help_text='Refuse messages that refer to an unknown message.', verbose_name='check RefToMessageId')),
-                ('dialect', models.CharField(choices=[('trp', 'ebXML TRP'), ('ebms2', 'OASIS ebMS 2.0')], db_default='trp', default='trp', help_text='The format of its messages. All agreements with a partner have the same dialect. Fixed once saved.', max_length=5)),
-                ('eliminates', models.CharField(choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], db_default='perMessage', default='perMessage', help_text='perMessage: OnceAndOnlyOnce asks for it, BestEffort does not.', max_length=10, verbose_name='DuplicateElimination')),
-                ('lenient', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=6), blank=True, db_default=[], default=list, help_text='Requirements whose breach is logged and ignored, separated by commas: EB-022, EB-030, EB-034, EB-043, EB-048, EB-076, EB-125, EB-133, EB-175, EB-185.', size=None, validators=[partners.models.ebms2.check_lenient])),
-                ('retryable_codes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=64), blank=True, db_default=[], default=list, help_text='Error codes in the detail of a SOAP Fault, separated by commas: a message that is refused with one of them is sent again, whatever the faultcode.', size=None, validators=[partners.models.ebms2.check_codes])),
-                ('on_failure', models.CharField(choices=[('fail', 'fail'), ('hold', 'hold')], db_default='fail', default='fail', help_text='What happens when all retries of a message are used. fail: the message fails, and the sending application gets DeliveryFailure. hold: it waits for an operator.', max_length=4, verbose_name='on failure')),
-                ('ordered', models.BooleanField(db_default=False, default=False, help_text='Messages of a conversation are delivered in the order of their submission. Needs AckRequested and DuplicateElimination with OnceAndOnlyOnce, and no SyncReply.', verbose_name='MessageOrder')),
-                ('our_role', models.CharField(blank=True, db_default='', default='', help_text='Role of our party. Empty: none is written.', max_length=255, verbose_name='our Role')),
-                ('persist_duration', models.PositiveIntegerField(db_default=0, default=0, help_text='Seconds from the first copy of a message after which no further copy is sent, not even by an operator. MessageIds are kept for the same time. 0: no limit.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='PersistDuration')),
-                ('refuses_status', models.BooleanField(db_default=False, default=False, help_text='A StatusRequest of the partner is answered with UnAuthorized.', verbose_name='refuse StatusRequest')),
-                ('service_type', models.CharField(blank=True, db_default='', default='', help_text='Type of the Service. Empty: the Service is a URI.', max_length=255, verbose_name='service type')),
-                ('sync_reply', models.CharField(choices=[('none', 'none'), ('mshSignalsOnly', 'mshSignalsOnly'), ('signalsOnly', 'signalsOnly'), ('responseOnly', 'responseOnly'), ('signalsAndResponse', 'signalsAndResponse')], db_default='none', default='none', help_text='syncReplyMode: what is answered on the connection of the message. We answer with signals only; business responses of the partner are accepted.', max_length=18, verbose_name='SyncReply')),
-                ('soap_action', models.CharField(blank=True, db_default='ebXML', default='ebXML', help_text='The SOAPAction of the messages that we send, without quotes. {service} and {action} are replaced by those of the message, as in urn:example:services/{service}/{action}.', max_length=255, validators=[partners.models.ebms2.check_soap_action], verbose_name='SOAPAction')),
-                ('their_role', models.CharField(blank=True, db_default='', default='', help_text='Role of their party. Empty: none is written.', max_length=255, verbose_name='their Role')),
-                ('time_to_live', models.PositiveIntegerField(db_default=0, default=0, help_text='Seconds from the first copy of a message after which it fails if it is not acknowledged; never less than all retries take. 0: none.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='TimeToLive')),
-                ('window', models.PositiveIntegerField(db_default=16, default=16, help_text='How many messages may be under way to the partner at once. If the partner has several agreements, the smallest value applies.', validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(1000, 'Must be 1000 or less.')], verbose_name='window')),
-                ('clock_tolerance', models.PositiveIntegerField(db_default=60, default=60, help_text='Seconds after its TimeToLive for which a message of the partner is still accepted: the clocks of two hosts differ.', validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(86400, 'Must be 86400 or less.')], verbose_name='tolerance of clocks')),
-                ('signed', models.BooleanField(db_default=False, default=False, help_text='Messages are signed, ours and theirs: one of the partner without a signature is refused with SecurityFailure. Needs its certificate, and MSH_SIGNING_KEY.', verbose_name='signed messages')),
-                ('ack_signed', models.BooleanField(db_default=False, default=False, help_text='Acknowledgments are signed, ours and theirs: one without a signature does not count. Needs the certificate of the partner, and MSH_SIGNING_KEY.', verbose_name='signed Acknowledgments')),
-                ('certificate', models.TextField(blank=True, db_default='', default='', help_text='The certificate by which signatures of the partner are verified, in PEM; several one after another while the partner changes it. No other is trusted.', validators=[partners.models.ebms2.check_certificates], verbose_name='certificate')),
-                ('allow_sha1', models.BooleanField(db_default=False, default=False, help_text='Signatures of the partner may use SHA-1, which can be forged.', verbose_name='allow SHA-1')),
-                ('keep_expired', models.BooleanField(db_default=False, default=False, help_text='Signatures of a certificate that has expired are accepted.', verbose_name='keep expired certificate')),
-                ('encrypted', models.BooleanField(db_default=False, default=False, help_text='Payloads are encrypted, ours and theirs: a message of the partner with one that is not is refused with SecurityFailure. Needs a certificate, and MSH_DECRYPTION_KEY.', verbose_name='encrypted payloads')),
-                ('encryption_method', models.CharField(choices=[('aes256-gcm', 'AES-256-GCM'), ('aes192-gcm', 'AES-192-GCM'), ('aes128-gcm', 'AES-128-GCM'), ('aes256-cbc', 'AES-256-CBC'), ('aes192-cbc', 'AES-192-CBC'), ('aes128-cbc', 'AES-128-CBC')], db_default='aes256-gcm', default='aes256-gcm', help_text='How our payloads are encrypted. CBC needs signed messages, ours and theirs: what it encrypts can be changed on the way.', max_length=10, verbose_name='encryption method')),
-                ('encryption_certificate', models.TextField(blank=True, db_default='', default='', help_text='The certificate for whose holder our payloads are encrypted, in PEM; of several the valid one that became so last. Empty: those by which signatures are verified.', validators=[partners.models.ebms2.check_certificates], verbose_name='certificate for encryption')),
-                ('allow_rsa_1_5', models.BooleanField(db_default=False, default=False, help_text='The partner may encrypt its keys by RSA 1.5 (PKCS #1), which has been broken more than once. We never do.', verbose_name='allow RSA 1.5')),
-                ('has_channels', models.BooleanField(db_default=False, default=False, editable=False)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "tpa_id",
+                    models.CharField(
+                        help_text="ebMS 2.0: the CPAId.", max_length=255, verbose_name="TPAId"
+                    ),
+                ),
+                (
+                    "our_party",
+                    models.CharField(
+                        help_text="The From party of our messages.",
+                        max_length=255,
+                        verbose_name="our PartyId",
+                    ),
+                ),
+                (
+                    "our_party_context",
+                    models.CharField(
+                        blank=True,
+                        help_text="DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId.",
+                        max_length=255,
+                        verbose_name="context of our PartyId",
+                    ),
+                ),
+                (
+                    "their_party",
+                    models.CharField(
+                        help_text="The To party of our messages.",
+                        max_length=255,
+                        verbose_name="their PartyId",
+                    ),
+                ),
+                (
+                    "their_party_context",
+                    models.CharField(
+                        blank=True,
+                        help_text="DUNS, URI … Empty: any. ebMS 2.0: the type of the PartyId.",
+                        max_length=255,
+                        verbose_name="context of their PartyId",
+                    ),
+                ),
+                (
+                    "timeout",
+                    models.PositiveIntegerField(
+                        db_default=60,
+                        default=60,
+                        help_text="Timeout: seconds to wait for an Acknowledgement or Error after a message was sent, before the first retry.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "retries",
+                    models.PositiveIntegerField(
+                        db_default=3,
+                        default=3,
+                        help_text="Retries: how many times the same message is sent again if no Acknowledgement comes. Then sending to the partner is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                10000, "Must be 10000 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "retry_interval",
+                    models.PositiveIntegerField(
+                        db_default=60,
+                        default=60,
+                        help_text="RetryInterval: seconds to wait after a retry before the next.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "semantics",
+                    models.CharField(
+                        choices=[
+                            ("OnceAndOnlyOnce", "OnceAndOnlyOnce"),
+                            ("BestEffort", "BestEffort"),
+                        ],
+                        default="OnceAndOnlyOnce",
+                        help_text="The default for messages that are submitted without delivery semantics.",
+                        max_length=16,
+                        verbose_name="DeliverySemantics",
+                    ),
+                ),
+                (
+                    "transient_count_limit",
+                    models.PositiveIntegerField(
+                        db_default=100,
+                        default=100,
+                        help_text="TransientErrors in a row for one message before sending is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                100000, "Must be 100000 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "transient_time_limit",
+                    models.PositiveIntegerField(
+                        db_default=86400,
+                        default=86400,
+                        help_text="Seconds in total that TransientErrors may delay one message before sending is suspended.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                2419200, "Must be 2419200 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "transient_wait_limit",
+                    models.PositiveIntegerField(
+                        db_default=3600,
+                        default=3600,
+                        help_text="The longest wait in seconds that a MinRetrySecs or Retry-After can ask for.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "early_warning",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="The retry at which the sending application is notified that its message is late, and operators too if retries remain. 0: the application is not notified; operators are, after half of the retries.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                10000, "Must be 10000 or less."
+                            ),
+                        ],
+                    ),
+                ),
+                (
+                    "on_unexpected_first",
+                    models.CharField(
+                        choices=[("accept", "accept"), ("hold", "hold"), ("refuse", "refuse")],
+                        default="accept",
+                        help_text="If SequenceNumber 1 arrives after higher numbers: accept it as a reset of the partner, hold it until an operator allows it, or refuse it.",
+                        max_length=6,
+                        verbose_name="unexpected number 1",
+                    ),
+                ),
+                (
+                    "ends",
+                    models.DateTimeField(
+                        blank=True,
+                        help_text="End of the TPA or CPA: from then on applications can submit no messages. What was submitted before is sent, and messages of the partner are accepted. Operators are called 30 days before. Empty: it does not end.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "partner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="agreements",
+                        to="partners.partner",
+                    ),
+                ),
+                (
+                    "ack",
+                    models.CharField(
+                        choices=[
+                            ("always", "always"),
+                            ("never", "never"),
+                            ("perMessage", "per message"),
+                        ],
+                        db_default="perMessage",
+                        default="perMessage",
+                        help_text="perMessage: OnceAndOnlyOnce asks for an Acknowledgement, BestEffort does not.",
+                        max_length=10,
+                        verbose_name="AckRequested",
+                    ),
+                ),
+                (
+                    "ack_actor",
+                    models.CharField(
+                        choices=[("toPartyMSH", "toPartyMSH"), ("nextMSH", "nextMSH")],
+                        db_default="toPartyMSH",
+                        default="toPartyMSH",
+                        help_text="Which MSH is asked for the Acknowledgment: that of the To party, or the next one, as some hubs have it.",
+                        max_length=10,
+                        verbose_name="actor of AckRequested",
+                    ),
+                ),
+                (
+                    "check_ref_to",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Refuse messages that refer to an unknown message.",
+                        verbose_name="check RefToMessageId",
+                    ),
+                ),
+                (
+                    "dialect",
+                    models.CharField(
+                        choices=[("trp", "ebXML TRP"), ("ebms2", "OASIS ebMS 2.0")],
+                        db_default="trp",
+                        default="trp",
+                        help_text="The format of its messages. All agreements with a partner have the same dialect. Fixed once saved.",
+                        max_length=5,
+                    ),
+                ),
+                (
+                    "eliminates",
+                    models.CharField(
+                        choices=[
+                            ("always", "always"),
+                            ("never", "never"),
+                            ("perMessage", "per message"),
+                        ],
+                        db_default="perMessage",
+                        default="perMessage",
+                        help_text="perMessage: OnceAndOnlyOnce asks for it, BestEffort does not.",
+                        max_length=10,
+                        verbose_name="DuplicateElimination",
+                    ),
+                ),
+                (
+                    "lenient",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=6),
+                        blank=True,
+                        db_default=[],
+                        default=list,
+                        help_text="Requirements whose breach is logged and ignored, separated by commas: EB-022, EB-030, EB-034, EB-043, EB-048, EB-076, EB-125, EB-133, EB-175, EB-185.",
+                        size=None,
+                        validators=[partners.models.ebms2.check_lenient],
+                    ),
+                ),
+                (
+                    "retryable_codes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64),
+                        blank=True,
+                        db_default=[],
+                        default=list,
+                        help_text="Error codes in the detail of a SOAP Fault, separated by commas: a message that is refused with one of them is sent again, whatever the faultcode.",
+                        size=None,
+                        validators=[partners.models.ebms2.check_codes],
+                    ),
+                ),
+                (
+                    "on_failure",
+                    models.CharField(
+                        choices=[("fail", "fail"), ("hold", "hold")],
+                        db_default="fail",
+                        default="fail",
+                        help_text="What happens when all retries of a message are used. fail: the message fails, and the sending application gets DeliveryFailure. hold: it waits for an operator.",
+                        max_length=4,
+                        verbose_name="on failure",
+                    ),
+                ),
+                (
+                    "ordered",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Messages of a conversation are delivered in the order of their submission. Needs AckRequested and DuplicateElimination with OnceAndOnlyOnce, and no SyncReply.",
+                        verbose_name="MessageOrder",
+                    ),
+                ),
+                (
+                    "our_role",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Role of our party. Empty: none is written.",
+                        max_length=255,
+                        verbose_name="our Role",
+                    ),
+                ),
+                (
+                    "persist_duration",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="Seconds from the first copy of a message after which no further copy is sent, not even by an operator. MessageIds are kept for the same time. 0: no limit.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                62899200, "Must be 62899200 or less."
+                            ),
+                        ],
+                        verbose_name="PersistDuration",
+                    ),
+                ),
+                (
+                    "refuses_status",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="A StatusRequest of the partner is answered with UnAuthorized.",
+                        verbose_name="refuse StatusRequest",
+                    ),
+                ),
+                (
+                    "service_type",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Type of the Service. Empty: the Service is a URI.",
+                        max_length=255,
+                        verbose_name="service type",
+                    ),
+                ),
+                (
+                    "sync_reply",
+                    models.CharField(
+                        choices=[
+                            ("none", "none"),
+                            ("mshSignalsOnly", "mshSignalsOnly"),
+                            ("signalsOnly", "signalsOnly"),
+                            ("responseOnly", "responseOnly"),
+                            ("signalsAndResponse", "signalsAndResponse"),
+                        ],
+                        db_default="none",
+                        default="none",
+                        help_text="syncReplyMode: what is answered on the connection of the message. We answer with signals only; business responses of the partner are accepted.",
+                        max_length=18,
+                        verbose_name="SyncReply",
+                    ),
+                ),
+                (
+                    "soap_action",
+                    models.CharField(
+                        blank=True,
+                        db_default="ebXML",
+                        default="ebXML",
+                        help_text="The SOAPAction of the messages that we send, without quotes. {service} and {action} are replaced by those of the message, as in urn:example:services/{service}/{action}.",
+                        max_length=255,
+                        validators=[partners.models.ebms2.check_soap_action],
+                        verbose_name="SOAPAction",
+                    ),
+                ),
+                (
+                    "their_role",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Role of their party. Empty: none is written.",
+                        max_length=255,
+                        verbose_name="their Role",
+                    ),
+                ),
+                (
+                    "time_to_live",
+                    models.PositiveIntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="Seconds from the first copy of a message after which it fails if it is not acknowledged; never less than all retries take. 0: none.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                62899200, "Must be 62899200 or less."
+                            ),
+                        ],
+                        verbose_name="TimeToLive",
+                    ),
+                ),
+                (
+                    "window",
+                    models.PositiveIntegerField(
+                        db_default=16,
+                        default=16,
+                        help_text="How many messages may be under way to the partner at once. If the partner has several agreements, the smallest value applies.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(1000, "Must be 1000 or less."),
+                        ],
+                        verbose_name="window",
+                    ),
+                ),
+                (
+                    "clock_tolerance",
+                    models.PositiveIntegerField(
+                        db_default=60,
+                        default=60,
+                        help_text="Seconds after its TimeToLive for which a message of the partner is still accepted: the clocks of two hosts differ.",
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                86400, "Must be 86400 or less."
+                            ),
+                        ],
+                        verbose_name="tolerance of clocks",
+                    ),
+                ),
+                (
+                    "signed",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Messages are signed, ours and theirs: one of the partner without a signature is refused with SecurityFailure. Needs its certificate, and MSH_SIGNING_KEY.",
+                        verbose_name="signed messages",
+                    ),
+                ),
+                (
+                    "ack_signed",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Acknowledgments are signed, ours and theirs: one without a signature does not count. Needs the certificate of the partner, and MSH_SIGNING_KEY.",
+                        verbose_name="signed Acknowledgments",
+                    ),
+                ),
+                (
+                    "certificate",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The certificate by which signatures of the partner are verified, in PEM; several one after another while the partner changes it. No other is trusted.",
+                        validators=[partners.models.ebms2.check_certificates],
+                        verbose_name="certificate",
+                    ),
+                ),
+                (
+                    "allow_sha1",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Signatures of the partner may use SHA-1, which can be forged.",
+                        verbose_name="allow SHA-1",
+                    ),
+                ),
+                (
+                    "keep_expired",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Signatures of a certificate that has expired are accepted.",
+                        verbose_name="keep expired certificate",
+                    ),
+                ),
+                (
+                    "encrypted",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Payloads are encrypted, ours and theirs: a message of the partner with one that is not is refused with SecurityFailure. Needs a certificate, and MSH_DECRYPTION_KEY.",
+                        verbose_name="encrypted payloads",
+                    ),
+                ),
+                (
+                    "encryption_method",
+                    models.CharField(
+                        choices=[
+                            ("aes256-gcm", "AES-256-GCM"),
+                            ("aes192-gcm", "AES-192-GCM"),
+                            ("aes128-gcm", "AES-128-GCM"),
+                            ("aes256-cbc", "AES-256-CBC"),
+                            ("aes192-cbc", "AES-192-CBC"),
+                            ("aes128-cbc", "AES-128-CBC"),
+                        ],
+                        db_default="aes256-gcm",
+                        default="aes256-gcm",
+                        help_text="How our payloads are encrypted. CBC needs signed messages, ours and theirs: what it encrypts can be changed on the way.",
+                        max_length=10,
+                        verbose_name="encryption method",
+                    ),
+                ),
+                (
+                    "encryption_certificate",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The certificate for whose holder our payloads are encrypted, in PEM; of several the valid one that became so last. Empty: those by which signatures are verified.",
+                        validators=[partners.models.ebms2.check_certificates],
+                        verbose_name="certificate for encryption",
+                    ),
+                ),
+                (
+                    "allow_rsa_1_5",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="The partner may encrypt its keys by RSA 1.5 (PKCS #1), which has been broken more than once. We never do.",
+                        verbose_name="allow RSA 1.5",
+                    ),
+                ),
+                (
+                    "has_channels",
+                    models.BooleanField(db_default=False, default=False, editable=False),
+                ),
             ],
             options={
-                'ordering': ['partner', 'tpa_id'],
-                'constraints': [models.UniqueConstraint(fields=('partner', 'tpa_id'), name='agreement_once', violation_error_message='This partner has another agreement with this TPAId.'), models.CheckConstraint(condition=models.Q(('timeout__gte', 1), ('timeout__lte', 604800)), name='agreement_timeout'), models.CheckConstraint(condition=models.Q(('retries__gte', 0), ('retries__lte', 10000)), name='agreement_retries'), models.CheckConstraint(condition=models.Q(('retry_interval__gte', 1), ('retry_interval__lte', 604800)), name='agreement_retry_interval'), models.CheckConstraint(condition=models.Q(('transient_count_limit__gte', 1), ('transient_count_limit__lte', 100000)), name='agreement_transient_count_limit'), models.CheckConstraint(condition=models.Q(('transient_time_limit__gte', 1), ('transient_time_limit__lte', 2419200)), name='agreement_transient_time_limit'), models.CheckConstraint(condition=models.Q(('transient_wait_limit__gte', 1), ('transient_wait_limit__lte', 604800)), name='agreement_transient_wait_limit'), models.CheckConstraint(condition=models.Q(('early_warning__gte', 0), ('early_warning__lte', 10000)), name='agreement_early_warning'), models.UniqueConstraint(condition=models.Q(('dialect', 'ebms2')), fields=('tpa_id', 'their_party', 'our_party'), name='agreement_ebms2_once', violation_error_message='There is another ebMS 2.0 agreement with this CPAId and these parties.'), models.CheckConstraint(condition=models.Q(('persist_duration__gte', 0), ('persist_duration__lte', 62899200)), name='agreement_persist_duration'), models.CheckConstraint(condition=models.Q(('time_to_live__gte', 0), ('time_to_live__lte', 62899200)), name='agreement_time_to_live'), models.CheckConstraint(condition=models.Q(('window__gte', 1), ('window__lte', 1000)), name='agreement_window'), models.CheckConstraint(condition=models.Q(('clock_tolerance__gte', 0), ('clock_tolerance__lte', 86400)), name='agreement_clock_tolerance')],
+                "ordering": ["partner", "tpa_id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("partner", "tpa_id"),
+                        name="agreement_once",
+                        violation_error_message="This partner has another agreement with this TPAId.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("timeout__gte", 1), ("timeout__lte", 604800)),
+                        name="agreement_timeout",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("retries__gte", 0), ("retries__lte", 10000)),
+                        name="agreement_retries",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("retry_interval__gte", 1), ("retry_interval__lte", 604800)
+                        ),
+                        name="agreement_retry_interval",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_count_limit__gte", 1),
+                            ("transient_count_limit__lte", 100000),
+                        ),
+                        name="agreement_transient_count_limit",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_time_limit__gte", 1), ("transient_time_limit__lte", 2419200)
+                        ),
+                        name="agreement_transient_time_limit",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("transient_wait_limit__gte", 1), ("transient_wait_limit__lte", 604800)
+                        ),
+                        name="agreement_transient_wait_limit",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("early_warning__gte", 0), ("early_warning__lte", 10000)
+                        ),
+                        name="agreement_early_warning",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("dialect", "ebms2")),
+                        fields=("tpa_id", "their_party", "our_party"),
+                        name="agreement_ebms2_once",
+                        violation_error_message="There is another ebMS 2.0 agreement with this CPAId and these parties.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("persist_duration__gte", 0), ("persist_duration__lte", 62899200)
+                        ),
+                        name="agreement_persist_duration",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("time_to_live__gte", 0), ("time_to_live__lte", 62899200)
+                        ),
+                        name="agreement_time_to_live",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("window__gte", 1), ("window__lte", 1000)),
+                        name="agreement_window",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("clock_tolerance__gte", 0), ("clock_tolerance__lte", 86400)
+                        ),
+                        name="agreement_clock_tolerance",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Route',
+            name="Route",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('to_party', models.CharField(max_length=255, verbose_name='To PartyId')),
-                ('to_party_context', models.CharField(blank=True, help_text='As in the agreement of its messages. Empty: any.', max_length=255, verbose_name='its context')),
-                ('mode', models.CharField(choices=[('hop', 'hop'), ('end-to-end', 'end-to-end')], default='hop', help_text='hop: acknowledged when stored here, then forwarded. end-to-end: acknowledged when the partner has acknowledged; while the partner is down, all messages of these senders wait.', max_length=10)),
-                ('partner', models.ForeignKey(help_text='The partner to which its messages are forwarded.', on_delete=django.db.models.deletion.CASCADE, related_name='routes', to='partners.partner')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("to_party", models.CharField(max_length=255, verbose_name="To PartyId")),
+                (
+                    "to_party_context",
+                    models.CharField(
+                        blank=True,
+                        help_text="As in the agreement of its messages. Empty: any.",
+                        max_length=255,
+                        verbose_name="its context",
+                    ),
+                ),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[("hop", "hop"), ("end-to-end", "end-to-end")],
+                        default="hop",
+                        help_text="hop: acknowledged when stored here, then forwarded. end-to-end: acknowledged when the partner has acknowledged; while the partner is down, all messages of these senders wait.",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "partner",
+                    models.ForeignKey(
+                        help_text="The partner to which its messages are forwarded.",
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="routes",
+                        to="partners.partner",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['to_party'],
-                'constraints': [models.UniqueConstraint(fields=('to_party', 'to_party_context'), name='route_once', violation_error_message='This party already has a route.')],
+                "ordering": ["to_party"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("to_party", "to_party_context"),
+                        name="route_once",
+                        violation_error_message="This party already has a route.",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='CpaDocument',
+            name="CpaDocument",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tpa_id', models.CharField(max_length=255, verbose_name='CPAId')),
-                ('version', models.CharField(blank=True, default='', max_length=255)),
-                ('status', models.CharField(max_length=16)),
-                ('begins', models.DateTimeField()),
-                ('ends', models.DateTimeField()),
-                ('sha256', models.CharField(max_length=64, verbose_name='SHA-256')),
-                ('content', models.BinaryField()),
-                ('imported_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('imported_by', models.CharField(max_length=150)),
-                ('agreement', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='cpas', to='partners.agreement')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("tpa_id", models.CharField(max_length=255, verbose_name="CPAId")),
+                ("version", models.CharField(blank=True, default="", max_length=255)),
+                ("status", models.CharField(max_length=16)),
+                ("begins", models.DateTimeField()),
+                ("ends", models.DateTimeField()),
+                ("sha256", models.CharField(max_length=64, verbose_name="SHA-256")),
+                ("content", models.BinaryField()),
+                (
+                    "imported_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(), editable=False
+                    ),
+                ),
+                ("imported_by", models.CharField(max_length=150)),
+                (
+                    "agreement",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="cpas",
+                        to="partners.agreement",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'CPA',
-                'ordering': ['-pk'],
+                "verbose_name": "CPA",
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Channel',
+            name="Channel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('direction', models.CharField(choices=[('out', 'we send'), ('in', 'the partner sends')], max_length=3)),
-                ('service', models.CharField(max_length=255, validators=[partners.models.fields.check_visible])),
-                ('action', models.CharField(max_length=255, validators=[partners.models.fields.check_visible])),
-                ('service_type', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='service type')),
-                ('our_role', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='our Role')),
-                ('their_role', models.CharField(blank=True, default=None, max_length=255, null=True, verbose_name='their Role')),
-                ('semantics', models.CharField(blank=True, choices=[('OnceAndOnlyOnce', 'OnceAndOnlyOnce'), ('BestEffort', 'BestEffort')], default=None, max_length=16, null=True, verbose_name='DeliverySemantics')),
-                ('ack', models.CharField(blank=True, choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], default=None, max_length=10, null=True, verbose_name='AckRequested')),
-                ('ack_actor', models.CharField(blank=True, choices=[('toPartyMSH', 'toPartyMSH'), ('nextMSH', 'nextMSH')], default=None, max_length=10, null=True, verbose_name='actor of AckRequested')),
-                ('eliminates', models.CharField(blank=True, choices=[('always', 'always'), ('never', 'never'), ('perMessage', 'per message')], default=None, max_length=10, null=True, verbose_name='DuplicateElimination')),
-                ('retries', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(10000, 'Must be 10000 or less.')], verbose_name='retries')),
-                ('retry_interval', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(1, 'Must be 1 or more.'), django.core.validators.MaxValueValidator(604800, 'Must be 604800 or less.')], verbose_name='retry interval')),
-                ('time_to_live', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='TimeToLive')),
-                ('persist_duration', models.PositiveIntegerField(blank=True, default=None, null=True, validators=[django.core.validators.MinValueValidator(0, 'Must be 0 or more.'), django.core.validators.MaxValueValidator(62899200, 'Must be 62899200 or less.')], verbose_name='PersistDuration')),
-                ('ordered', models.BooleanField(blank=True, default=None, null=True, verbose_name='MessageOrder')),
-                ('sync_reply', models.CharField(blank=True, choices=[('none', 'none'), ('mshSignalsOnly', 'mshSignalsOnly'), ('signalsOnly', 'signalsOnly'), ('responseOnly', 'responseOnly'), ('signalsAndResponse', 'signalsAndResponse')], default=None, max_length=18, null=True, verbose_name='SyncReply')),
-                ('soap_action', models.CharField(blank=True, default=None, max_length=255, null=True, validators=[partners.models.ebms2.check_soap_action], verbose_name='SOAPAction')),
-                ('signed', models.BooleanField(blank=True, default=None, null=True, verbose_name='signed messages')),
-                ('ack_signed', models.BooleanField(blank=True, default=None, null=True, verbose_name='signed Acknowledgments')),
-                ('encrypted', models.BooleanField(blank=True, default=None, null=True, verbose_name='encrypted payloads')),
-                ('address', models.CharField(blank=True, default=None, help_text='Where its messages are sent. Empty: the address of the partner. Our credential is sent only to the host of that one.', max_length=500, null=True, validators=[partners.models.fields.check_uri], verbose_name='address')),
-                ('agreement', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='partners.agreement')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "direction",
+                    models.CharField(
+                        choices=[("out", "we send"), ("in", "the partner sends")], max_length=3
+                    ),
+                ),
+                (
+                    "service",
+                    models.CharField(
+                        max_length=255, validators=[partners.models.fields.check_visible]
+                    ),
+                ),
+                (
+                    "action",
+                    models.CharField(
+                        max_length=255, validators=[partners.models.fields.check_visible]
+                    ),
+                ),
+                (
+                    "service_type",
+                    models.CharField(
+                        blank=True,
+                        default=None,
+                        max_length=255,
+                        null=True,
+                        verbose_name="service type",
+                    ),
+                ),
+                (
+                    "our_role",
+                    models.CharField(
+                        blank=True, default=None, max_length=255, null=True, verbose_name="our Role"
+                    ),
+                ),
+                (
+                    "their_role",
+                    models.CharField(
+                        blank=True,
+                        default=None,
+                        max_length=255,
+                        null=True,
+                        verbose_name="their Role",
+                    ),
+                ),
+                (
+                    "semantics",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("OnceAndOnlyOnce", "OnceAndOnlyOnce"),
+                            ("BestEffort", "BestEffort"),
+                        ],
+                        default=None,
+                        max_length=16,
+                        null=True,
+                        verbose_name="DeliverySemantics",
+                    ),
+                ),
+                (
+                    "ack",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("always", "always"),
+                            ("never", "never"),
+                            ("perMessage", "per message"),
+                        ],
+                        default=None,
+                        max_length=10,
+                        null=True,
+                        verbose_name="AckRequested",
+                    ),
+                ),
+                (
+                    "ack_actor",
+                    models.CharField(
+                        blank=True,
+                        choices=[("toPartyMSH", "toPartyMSH"), ("nextMSH", "nextMSH")],
+                        default=None,
+                        max_length=10,
+                        null=True,
+                        verbose_name="actor of AckRequested",
+                    ),
+                ),
+                (
+                    "eliminates",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("always", "always"),
+                            ("never", "never"),
+                            ("perMessage", "per message"),
+                        ],
+                        default=None,
+                        max_length=10,
+                        null=True,
+                        verbose_name="DuplicateElimination",
+                    ),
+                ),
+                (
+                    "retries",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        default=None,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                10000, "Must be 10000 or less."
+                            ),
+                        ],
+                        verbose_name="retries",
+                    ),
+                ),
+                (
+                    "retry_interval",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        default=None,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(1, "Must be 1 or more."),
+                            django.core.validators.MaxValueValidator(
+                                604800, "Must be 604800 or less."
+                            ),
+                        ],
+                        verbose_name="retry interval",
+                    ),
+                ),
+                (
+                    "time_to_live",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        default=None,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                62899200, "Must be 62899200 or less."
+                            ),
+                        ],
+                        verbose_name="TimeToLive",
+                    ),
+                ),
+                (
+                    "persist_duration",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        default=None,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0, "Must be 0 or more."),
+                            django.core.validators.MaxValueValidator(
+                                62899200, "Must be 62899200 or less."
+                            ),
+                        ],
+                        verbose_name="PersistDuration",
+                    ),
+                ),
+                (
+                    "ordered",
+                    models.BooleanField(
+                        blank=True, default=None, null=True, verbose_name="MessageOrder"
+                    ),
+                ),
+                (
+                    "sync_reply",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("none", "none"),
+                            ("mshSignalsOnly", "mshSignalsOnly"),
+                            ("signalsOnly", "signalsOnly"),
+                            ("responseOnly", "responseOnly"),
+                            ("signalsAndResponse", "signalsAndResponse"),
+                        ],
+                        default=None,
+                        max_length=18,
+                        null=True,
+                        verbose_name="SyncReply",
+                    ),
+                ),
+                (
+                    "soap_action",
+                    models.CharField(
+                        blank=True,
+                        default=None,
+                        max_length=255,
+                        null=True,
+                        validators=[partners.models.ebms2.check_soap_action],
+                        verbose_name="SOAPAction",
+                    ),
+                ),
+                (
+                    "signed",
+                    models.BooleanField(
+                        blank=True, default=None, null=True, verbose_name="signed messages"
+                    ),
+                ),
+                (
+                    "ack_signed",
+                    models.BooleanField(
+                        blank=True, default=None, null=True, verbose_name="signed Acknowledgments"
+                    ),
+                ),
+                (
+                    "encrypted",
+                    models.BooleanField(
+                        blank=True, default=None, null=True, verbose_name="encrypted payloads"
+                    ),
+                ),
+                (
+                    "address",
+                    models.CharField(
+                        blank=True,
+                        default=None,
+                        help_text="Where its messages are sent. Empty: the address of the partner. Our credential is sent only to the host of that one.",
+                        max_length=500,
+                        null=True,
+                        validators=[partners.models.fields.check_uri],
+                        verbose_name="address",
+                    ),
+                ),
+                (
+                    "agreement",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="channels",
+                        to="partners.agreement",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['agreement', 'direction', 'service', 'action'],
-                'constraints': [models.UniqueConstraint(fields=('agreement', 'direction', 'service', 'action'), name='channel_once', violation_error_message='This agreement has another channel for this Service and Action.'), models.CheckConstraint(condition=models.Q(('retries__gte', 0), ('retries__lte', 10000)), name='channel_retries'), models.CheckConstraint(condition=models.Q(('retry_interval__gte', 1), ('retry_interval__lte', 604800)), name='channel_retry_interval'), models.CheckConstraint(condition=models.Q(('time_to_live__gte', 0), ('time_to_live__lte', 62899200)), name='channel_time_to_live'), models.CheckConstraint(condition=models.Q(('persist_duration__gte', 0), ('persist_duration__lte', 62899200)), name='channel_persist_duration')],
+                "ordering": ["agreement", "direction", "service", "action", "service_type"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("agreement", "direction", "service", "action", "service_type"),
+                        name="channel_once",
+                        nulls_distinct=False,
+                        violation_error_message="This agreement has another channel for this Service, its type and Action.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("retries__gte", 0), ("retries__lte", 10000)),
+                        name="channel_retries",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("retry_interval__gte", 1), ("retry_interval__lte", 604800)
+                        ),
+                        name="channel_retry_interval",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("time_to_live__gte", 0), ("time_to_live__lte", 62899200)
+                        ),
+                        name="channel_time_to_live",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("persist_duration__gte", 0), ("persist_duration__lte", 62899200)
+                        ),
+                        name="channel_persist_duration",
+                    ),
+                ],
             },
         ),
         migrations.RunSQL(CHANNELS_ARE_SEEN, CHANNELS_ARE_UNSEEN),

@@ -48,6 +48,8 @@ class Fitting(Protocol):
 
     agreement: Any
 
+    @property
+    def key(self) -> tuple[str, ...]: ...
     def refuse_impossible_terms(self) -> None: ...
 
 
@@ -251,8 +253,14 @@ class Agreement(Ebms2Settings):
         channels: Iterable[Fitting] | None = self.listed
         if channels is None:
             channels = self.channels.all() if self.has_channels else ()
+        seen = set()
         for channel in channels:
             channel.agreement = self
+            if channel.key in seen:
+                raise ValidationError(
+                    f"Channel {channel}: there would be two of this Service type."
+                )
+            seen.add(channel.key)
             try:
                 channel.refuse_impossible_terms()
             except ValidationError as problem:

@@ -1,4 +1,5 @@
-"""What an agreement of ebMS 2.0 has for one Service and Action, in one direction (EB-201)."""
+"""What an agreement of ebMS 2.0 has for one Service, by its type, and Action, in one direction
+(EB-201)."""
 
 from copy import copy
 from typing import Any
@@ -19,6 +20,9 @@ _LIMITS = {
     name: (BOUNDS | ebms2.BOUNDS)[name]
     for name in ("retries", "retry_interval", "time_to_live", "persist_duration")
 }
+
+
+_ANOTHER = "This agreement has another channel for this Service, its type and Action."
 
 
 class Direction(models.TextChoices):
@@ -74,13 +78,13 @@ class Channel(models.Model):
     )
 
     class Meta:
-        ordering = ["agreement", "direction", "service", "action"]
+        ordering = ["agreement", "direction", "service", "action", "service_type"]
         constraints = [
             models.UniqueConstraint(
-                fields=["agreement", "direction", "service", "action"],
+                fields=["agreement", "direction", "service", "action", "service_type"],
                 name="channel_once",
-                violation_error_message="This agreement has another channel for this Service and"
-                " Action.",
+                nulls_distinct=False,
+                violation_error_message=_ANOTHER,
             ),
             *(
                 models.CheckConstraint(
@@ -92,7 +96,19 @@ class Channel(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.direction} {self.service} {self.action}"
+        typed = "" if self.service_type is None else f" ({self.service_type or 'any type'})"
+        return f"{self.direction} {self.service}{typed} {self.action}"
+
+    @property
+    def agreed_type(self) -> str:
+        """The type of its Service: its own or the agreement's; "" takes any."""
+        of_agreement: str = self.agreement.service_type
+        return of_agreement if self.service_type is None else self.service_type
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What no two channels of an agreement have in common."""
+        return self.direction, self.service, self.agreed_type, self.action
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -122,8 +138,17 @@ class Channel(models.Model):
         if foreign := [name for name in self._given() if name not in has]:
             raise ValidationError({name: f"{whose} has no {name}." for name in foreign})
         self.refuse_impossible_terms()
+        if self.agreement.listed is None:
+            self._refuse_another()
         if self.service != SERVICE and self.direction == Direction.OUT:
             self._refuse_what_cannot_be_submitted()
+
+    def _refuse_another(self) -> None:
+        """The constraint does not see that the type of one is the agreement's."""
+        same = {"direction": self.direction, "service": self.service, "action": self.action}
+        others = self.agreement.channels.filter(**same).exclude(pk=self.pk)
+        if any(one.key == self.key for one in others):
+            raise ValidationError({"service_type": _ANOTHER})
 
     def _refuse_unknown_signal(self) -> None:
         if not Kind.of(self.service, self.action).is_signal:

@@ -64,12 +64,15 @@ def test_all_are_imported_as_both_parties(corpus: Path) -> None:
             planned = in_force(content, wanted)
             carry_out(planned, TESTER)
             agreement = Agreement.objects.get()
-            rows = agreement.channels.values_list("direction", "service", "action")
-            actions = {
-                ("out" if one.is_ours else "in", one.service, one.action)
+            rows = sorted(
+                (one.direction, one.service, one.agreed.service_type, one.action)
+                for one in agreement.channels.all()
+            )
+            actions = sorted(
+                ("out" if one.is_ours else "in", one.service, one.service_type, one.action)
                 for one in planned.cpa.actions
-            }
-            assert set(rows) == actions, name
+            )
+            assert rows == actions, name
             assert bytes(CpaDocument.objects.get().content) == content, name
             again = in_force(content, wanted)
             assert again.is_kept, name

@@ -15,6 +15,8 @@ from msh.flows.sending.submit import submit
 from msh.flows.sending.submit_many import submit_all
 from msh.models import Flight, OutboundMessage
 from msh.protocol.ebms.vocabulary import SERVICE
+from msh.store.engine import run
+from msh.store.flights.flight_sql import LOAD_COPIES
 from msh.transport.job import Job
 from partners.models import Channel
 from partners.models.partner import OutgoingKind
@@ -73,6 +75,90 @@ def test_a_submission_of_what_is_not_listed_is_refused_and_says_what_is(
     assert str(refused.value).startswith(refused.value.field)
     assert not OutboundMessage.objects.exists()
     assert submit(sky.agreement, "urn:orders", "Stock", []).pk
+
+
+BY_TYPE = (
+    out("New", service_type="plain", address=ELSEWHERE),
+    out("New", service_type="late", retries=9),
+    out("New"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "service_type", "retries", "address"),
+    [
+        ("plain", "plain", 2, ELSEWHERE),
+        ("late", "late", 9, None),
+        ("usual", "usual", 2, None),
+        (None, "usual", 2, None),
+    ],
+)
+def test_services_that_differ_by_type_are_sent_with_the_terms_of_each(
+    wanted: str | None, service_type: str, retries: int, address: str | None
+) -> None:
+    sky = sky_with(*BY_TYPE, service_type="usual", retries=2)
+    values = {"tpa_id": sky.agreement.tpa_id, "service_interface": "urn:orders", "action": "New"}
+    values |= {} if wanted is None else {"service_type": wanted}
+    agreements = Agreements()
+    agreements.look_up([sky.agreement.tpa_id])
+    (answer,) = submit_all([[prepared(values, agreements)]])
+    assert answer.result == "accepted", answer
+    submit(sky.agreement, "urn:orders", "New", [], service_type=wanted)
+    jobs = sky.poll()
+    assert [job.url for job in jobs] == [address or sky.partner.uri] * 2
+    for one in OutboundMessage.objects.all():
+        assert one.service_type == service_type
+        assert terms_of(one, "retries") == [retries]
+
+
+@pytest.mark.parametrize(
+    ("channels", "wanted", "why"),
+    [
+        (
+            BY_TYPE,
+            "odd",
+            "service_type 'odd': agreement {} lists only late, plain, usual of this Service",
+        ),
+        (
+            BY_TYPE[:2],
+            None,
+            "service_type is missing: agreement {} lists late, plain of this Service",
+        ),
+    ],
+)
+def test_a_type_that_is_not_listed_or_not_clear_is_refused(
+    channels: tuple[dict[str, Any], ...], wanted: str | None, why: str
+) -> None:
+    sky = sky_with(*channels, service_type="usual")
+    with pytest.raises(SubmitRefused) as refused:
+        submit(sky.agreement, "urn:orders", "New", [], service_type=wanted)
+    assert (str(refused.value), refused.value.field) == (why.format(sky.agreement), "service_type")
+
+
+def test_a_channel_without_a_type_takes_any_and_the_only_one_gives_its_own() -> None:
+    sky = sky_with(out("New"), out("Stock", service_type="stock"), service_type="")
+    submit(sky.agreement, "urn:orders", "New", [], service_type="odd")
+    submit(sky.agreement, "urn:orders", "New", [])
+    submit(sky.agreement, "urn:orders", "Stock", [])
+    types = OutboundMessage.objects.order_by("pk").values_list("service_type", flat=True)
+    assert [*types] == ["odd", "", "stock"]
+
+
+def test_what_waits_when_its_type_is_changed_keeps_the_channel_of_its_action() -> None:
+    """In SQL as in `channel_of`: its own type, none, that of the agreement, the first one."""
+    sky = sky_with(*BY_TYPE, service_type="usual")
+    message = submit(sky.agreement, "urn:orders", "New", [], service_type="plain")
+    plain = Channel.objects.get(service_type="plain")
+
+    def address() -> str | None:
+        ((row,),) = run(LOAD_COPIES(keys=[message.pk]))
+        return row.channel_address
+
+    for changed, found in (("plain", ELSEWHERE), ("", ELSEWHERE), ("odd", None)):
+        Channel.objects.filter(pk=plain.pk).update(service_type=changed)
+        assert address() == found
+    Channel.objects.filter(service_type=None).delete()
+    assert address() == ELSEWHERE
 
 
 def test_channels_of_what_comes_or_of_signals_list_nothing_of_what_we_send() -> None:

@@ -87,6 +87,23 @@ def test_a_cpa_becomes_a_partner_with_an_agreement_and_channels(given: Path) -> 
     assert reasons >= {(kind, "manage.py cpa cpa.xml") for kind in named}
 
 
+@pytest.mark.requirement("EB-195", "EB-201")
+def test_services_that_differ_only_by_type_are_channels_each(given: Path) -> None:
+    content = cpa(types=("signed", "plain", "")).replace(b">Orders<", b">urn:orders<")
+    answer = imported(given, content, "--we", "acme-1")
+    assert "left out" not in str(answer["notes"])
+    agreement = Agreement.objects.get()
+    assert agreement.service_type == "signed"
+    (partner,) = exported()["partners"]
+    assert partner["agreements"][0]["channels"] == [
+        {"direction": way, "service": "urn:orders", "action": action, **of_type}
+        for way, action in (("in", "Reply"), ("out", "New"))
+        for of_type in ({"service_type": ""}, {"service_type": "plain"}, {})
+    ]
+    again = imported(given, content)
+    assert {one["what"] for one in again["changes"]} == {"unchanged"}
+
+
 @pytest.mark.requirement("EB-195")
 def test_the_same_again_changes_nothing(given: Path) -> None:
     first = imported(given, cpa(SIGNED), "--we", "acme-1")

@@ -134,6 +134,27 @@ def test_a_channel_is_listed_once() -> None:
     assert refusals(ORDER, {**ORDER, "retries": 1}) == ["channels[1]: is listed twice."]
 
 
+def test_services_that_differ_by_type_are_channels_each() -> None:
+    """One without a type of its own has the agreement's."""
+    plain, none = {**ORDER, "service_type": "plain"}, {**ORDER, "service_type": ""}
+    assert said(listed(ORDER, plain, none, service_type="usual"))[2:] == [
+        "channel out urn:orders New of cpa-1: added",
+        "channel out urn:orders (plain) New of cpa-1: added",
+        "channel out urn:orders (any type) New of cpa-1: added",
+    ]
+    assert exported()["partners"][0]["agreements"][0]["channels"] == [none, plain, ORDER]
+    assert said(exported()) == []
+    assert said(listed(ORDER, plain, service_type="usual")) == [
+        "channel out urn:orders (any type) New of cpa-1: removed"
+    ]
+
+    twice = ["channels[1]: is listed twice."]
+    assert refusals(ORDER, {**ORDER, "service_type": "usual"}, service_type="usual") == twice
+    assert refusals(plain, {**plain, "retries": 1}) == twice
+    (problem,) = problems({"tpa_id": "cpa-1", "service_type": "plain"})
+    assert problem.endswith("New: there would be two of this Service type.")
+
+
 def test_an_agreement_of_the_draft_has_no_channels() -> None:
     draft = {"tpa_id": "tpa-1", "our_party": "1", "their_party": "2", "channels": [ORDER]}
     assert problems(draft) == ["channels[0]: An agreement of dialect trp has no channels."]

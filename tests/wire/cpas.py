@@ -1,5 +1,7 @@
 """A CPA 2.0 of two parties by hand."""
 
+from collections.abc import Sequence
+
 from msh.wire.cpa_structure import CPPA
 from tests.keys import new_key, pem_of
 
@@ -22,32 +24,24 @@ ENCRYPTED = """
   <tp:EncryptionAlgorithm>http://www.w3.org/2009/xmlenc11#aes256-gcm</tp:EncryptionAlgorithm>
 </tp:SenderDigitalEnvelope>"""
 _LINK = 'xmlns:xlink="http://www.w3.org/1999/xlink" xlink:type="simple"'
+Types = Sequence[str]
 _ENVELOPE = "".join(ENCRYPTED.strip().splitlines()[1:3])
 
 
-def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -> str:
-    """`side` sends Action `sends` and takes `receives`."""
-    binding = (
-        '<tp:{way}><tp:ThisPartyActionBinding tp:id="{side}-{action}" tp:action="{action}"'
-        ' tp:packageId="package"><tp:BusinessTransactionCharacteristics/>'
-        "<tp:ChannelId>{side}-business</tp:ChannelId></tp:ThisPartyActionBinding>"
-        "<tp:OtherPartyActionBinding>{other}-{action}</tp:OtherPartyActionBinding></tp:{way}>"
+def party(
+    side: str, other: str, *, sends: str, receives: str, more: str = "", types: Types = ("string",)
+) -> str:
+    """`side` sends Action `sends` and takes `receives`, by a Service of each of these types."""
+    services = "".join(
+        _service(side, other, sends, receives, kind, str(number) if number else "")
+        for number, kind in enumerate(types)
     )
-    out = binding.format(way="CanSend", side=side, other=other, action=sends)
-    back = binding.format(way="CanReceive", side=side, other=other, action=receives)
     return f"""
 <tp:PartyInfo tp:partyName="{side}" tp:defaultMshChannelId="{side}-signals"
     tp:defaultMshPackageId="package">
   <tp:PartyId tp:type="urn:duns">{side}-1</tp:PartyId>
   <tp:PartyRef {_LINK} xlink:href="http://{side}.example/"/>
-  <tp:CollaborationRole>
-    <tp:ProcessSpecification tp:name="orders" tp:version="1" {_LINK} xlink:href="urn:orders"/>
-    <tp:Role tp:name="role of {side}" {_LINK} xlink:href="urn:orders#{side}"/>
-    <tp:ServiceBinding>
-      <tp:Service tp:type="string">Orders</tp:Service>
-      {out}{back}
-    </tp:ServiceBinding>
-  </tp:CollaborationRole>
+  {services}
   <tp:Certificate tp:certId="{side}-key">
     <ds:KeyInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><ds:X509Data><ds:X509Certificate>
       {"".join(certificate_of(side).splitlines()[1:-1])}
@@ -92,10 +86,31 @@ def party(side: str, other: str, *, sends: str, receives: str, more: str = "") -
 </tp:PartyInfo>"""
 
 
-def cpa(more: str = "", status: str = "agreed") -> bytes:
+def _service(side: str, other: str, sends: str, receives: str, kind: str, number: str) -> str:
+    binding = (
+        '<tp:{way}><tp:ThisPartyActionBinding tp:id="{side}-{action}{number}"'
+        ' tp:action="{action}" tp:packageId="package"><tp:BusinessTransactionCharacteristics/>'
+        "<tp:ChannelId>{side}-business</tp:ChannelId></tp:ThisPartyActionBinding>"
+        "<tp:OtherPartyActionBinding>{other}-{action}{number}</tp:OtherPartyActionBinding></tp:{way}>"
+    )
+    names = {"side": side, "other": other, "number": number}
+    out = binding.format(way="CanSend", action=sends, **names)
+    back = binding.format(way="CanReceive", action=receives, **names)
+    typed = f' tp:type="{kind}"' if kind else ""
+    return f"""<tp:CollaborationRole>
+    <tp:ProcessSpecification tp:name="orders" tp:version="1" {_LINK} xlink:href="urn:orders"/>
+    <tp:Role tp:name="role of {side}" {_LINK} xlink:href="urn:orders#{side}"/>
+    <tp:ServiceBinding>
+      <tp:Service{typed}>Orders</tp:Service>
+      {out}{back}
+    </tp:ServiceBinding>
+  </tp:CollaborationRole>"""
+
+
+def cpa(more: str = "", status: str = "agreed", types: Types = ("string",)) -> bytes:
     """`more`: of what senders promise."""
-    acme = party("acme", "globex", sends="New", receives="Reply", more=more)
-    globex = party("globex", "acme", sends="Reply", receives="New", more=more)
+    acme = party("acme", "globex", sends="New", receives="Reply", more=more, types=types)
+    globex = party("globex", "acme", sends="Reply", receives="New", more=more, types=types)
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <tp:CollaborationProtocolAgreement xmlns:tp="{CPPA}" tp:cpaid="cpa-1" tp:version="2.0b">
 <tp:Status tp:value="{status}"/>

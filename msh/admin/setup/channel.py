@@ -9,16 +9,29 @@ from django.http import HttpRequest
 from unfold.decorators import display
 
 from msh.admin.framework import markup
-from msh.admin.framework.audited import AuditedAdmin
+from msh.admin.framework.audited import AuditedAdmin, AuditedForm
 from msh.admin.framework.filters import PartnerFilter
 from msh.admin.framework.pages import Table
 from partners.models import Agreement, Channel, Dialect
+
+
+class ChannelForm(AuditedForm):
+    """A term of a CPA or of a setup document may be an empty text, which is not the agreement's.
+    A field shows no difference, so that it stays what it is."""
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        for name in self.fields:
+            if self.initial.get(name) == "" and self.cleaned_data.get(name, "") is None:
+                self.cleaned_data[name] = ""
+        return cleaned
 
 
 @admin.register(Channel)
 class ChannelAdmin(AuditedAdmin):
     """What stays empty is as the agreement has it."""
 
+    form = ChannelForm
     fieldsets = (
         (
             None,

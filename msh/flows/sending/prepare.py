@@ -11,7 +11,8 @@ import orjson
 from django.conf import settings
 
 from msh import wire
-from msh.protocol.ebms.channel import channel_of, not_listed
+from msh.protocol.ebms.channel import channel_of, not_listed, type_meant, types_listed
+from msh.protocol.ebms.message import Service
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.reason import Refusal
 from msh.protocol.vocabulary import DeliverySemantics
@@ -53,7 +54,7 @@ def prepare_heading(
     _check(service_interface, "service_interface", 255)
     _check(action, "action", 255)
     given = _given(agreement, roles)
-    agreed = _agreed(agreement, service_interface, action)
+    agreed = _agreed(agreement, service_interface, given.get("service_type"), action)
     service_type = given.get("service_type", agreed.service_type)
     semantics = _semantics(agreed, semantics, (service_interface, service_type))
     reliable = semantics == DeliverySemantics.ONCE_AND_ONLY_ONCE
@@ -114,7 +115,7 @@ def prepare_message(
     )
 
 
-def _agreed(agreement: Agreement, service: str, action: str) -> Agreement:
+def _agreed(agreement: Agreement, service: str, service_type: str | None, action: str) -> Agreement:
     """The agreement as it is for this Service and Action. Raises SubmitRefused for those that it
     does not list (EB-201)."""
     if not agreement.has_channels:
@@ -124,8 +125,25 @@ def _agreed(agreement: Agreement, service: str, action: str) -> Agreement:
         field, value = _FIELDS[unlisted.part], {"Service": service, "Action": action}
         why = f"agreement {agreement} lists only {', '.join(unlisted.allowed)}"
         raise SubmitRefused(f"{field} {value[unlisted.part]!r}: {why}", field)
-    channel = channel_of(channels, service, action)
+    types = types_listed(channels, service, action)
+    if types:
+        service_type = _listed_type(agreement, types, service_type)
+    channel = channel_of(channels, Service(service, service_type or ""), action)
     return channel.agreed if channel else agreement
+
+
+def _listed_type(agreement: Agreement, types: tuple[str, ...], wanted: str | None) -> str:
+    usual, named = agreement.service_type, ", ".join(types)
+    if wanted is None:
+        meant = type_meant(types, usual)
+        if meant is None:
+            why = f"agreement {agreement} lists {named} of this Service"
+            raise SubmitRefused(f"service_type is missing: {why}", "service_type")
+        return meant
+    if "" not in types and wanted not in types:
+        why = f"agreement {agreement} lists only {named} of this Service"
+        raise SubmitRefused(f"service_type {wanted!r}: {why}", "service_type")
+    return wanted
 
 
 _FIELDS = {"Service": "service_interface", "Action": "action"}

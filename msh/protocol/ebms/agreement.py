@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .channel import Channel, channel_of, not_listed
-from .message import Defect, Error, Message, MessageHeader, Party, PartyId
+from .channel import Channel, channel_of, not_listed, types_listed
+from .message import Defect, Error, Message, MessageHeader, Party, PartyId, Service
 from .vocabulary import SERVICE, ErrorCode, Kind, Stage
 
 ALWAYS, NEVER = "always", "never"
@@ -81,7 +81,7 @@ def under(agreed: Agreed, header: MessageHeader) -> Agreed:
     """What was agreed on for a message with this Service and Action: its channel's, and otherwise
     the agreement's. Whether it is answered by a signed Acknowledgment, the channel of these says,
     if it says so."""
-    channel = channel_of(agreed.channels, header.service.value, header.action)
+    channel = channel_of(agreed.channels, header.service, header.action, agreed.service_type)
     terms = {**channel.terms} if channel else {}
     of_ack = _of_signal(agreed, Kind.ACKNOWLEDGMENT)
     if "signed" in of_ack:
@@ -90,7 +90,7 @@ def under(agreed: Agreed, header: MessageHeader) -> Agreed:
 
 
 def _of_signal(agreed: Agreed, kind: Kind) -> Mapping[str, Any]:
-    channel = channel_of(agreed.signals, SERVICE, str(kind))
+    channel = channel_of(agreed.signals, Service(SERVICE), str(kind))
     return channel.terms if channel else {}
 
 
@@ -169,9 +169,11 @@ def breaches(message: Message, agreed: Agreed) -> Iterator[Defect]:
         return
     yield from _role("From", header.from_party, agreed.their_role)
     yield from _role("To", header.to_party, agreed.our_role)
-    if agreed.service_type not in ("", header.service.type):
+    types = types_listed(agreed.channels, header.service.value, header.action)
+    types = types or (agreed.service_type,)
+    if "" not in types and header.service.type not in types:
         location = f"{_MESSAGE_HEADER}/eb:Service"
-        text = f"{location} must be of type {agreed.service_type}"
+        text = f"{location} must be of type {' or '.join(types)}"
         error = Error(ErrorCode.VALUE_NOT_RECOGNIZED, location=location, description=text)
         yield Defect("EB-034", Stage.HEADER, error, waivable=True)
     yield from _presence(

@@ -91,8 +91,8 @@ def attribution_under(agreement: Agreement) -> Attribution:
 
 def agreed_of(row: AgreementRow) -> Agreed:
     rows = row.channels or ()
-    channels = tuple(_channel(one) for one in rows if one["direction"] == Direction.IN)
-    signals = tuple(_channel(one) for one in rows if one["service"] == SERVICE)
+    channels = tuple(_channel(row, one) for one in rows if one["direction"] == Direction.IN)
+    signals = tuple(_channel(row, one) for one in rows if one["service"] == SERVICE)
     signing = [one.get(name, False) for one in rows for name in _SIGNING]
     return Agreed(
         cpa_id=row.tpa_id,
@@ -130,9 +130,10 @@ _TERMS = {field.name for field in fields(Agreed)}
 _SIGNING = ("signed", "ack_signed")
 
 
-def _channel(columns: Mapping[str, Any]) -> Channel:
+def _channel(row: AgreementRow, columns: Mapping[str, Any]) -> Channel:
     terms = {name: value for name, value in columns.items() if name in _TERMS}
-    return Channel(columns["service"], columns["action"], terms)
+    of_type = columns.get("service_type", row.service_type)
+    return Channel(columns["service"], columns["action"], terms, of_type)
 
 
 def receive_message(found: Attribution, received: ReceivedMessage) -> Received:

@@ -101,8 +101,8 @@ AGREEMENT_COLUMNS = """
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id
             AND suspended_for = 'partner_unreachable') AS unreached,
     CASE WHEN agreement.has_channels THEN (
-        SELECT json_agg(json_strip_nulls(to_json(channel))) FROM partners_channel channel
-        WHERE agreement_id = agreement.id) END AS channels
+        SELECT json_agg(json_strip_nulls(to_json(channel)) ORDER BY id)
+        FROM partners_channel channel WHERE agreement_id = agreement.id) END AS channels
 """
 FIND_AGREEMENTS = Statement(
     f"""

@@ -86,7 +86,8 @@ def inserting(state: str, parts: str, also: str = "") -> Statement[Inserted]:
               WHERE link_id = link.id AND message_id = %(message_id)s))
         FOR KEY SHARE OF link, agreement
         ON CONFLICT (link_id, message_id) DO NOTHING
-        RETURNING id, link_id, submitted_at, agreement_id, service_interface, action),
+        RETURNING id, link_id, submitted_at, agreement_id, service_interface, service_type,
+                  action),
     {also}
     parts AS (
         INSERT INTO msh_outboundpayload

@@ -55,6 +55,22 @@ def test_a_term_that_is_cleared_is_the_agreements_again(administrator: Client) -
     assert SettingChange.objects.get(kind="Channel").before["retries"] == 7
 
 
+def test_a_text_that_was_empty_is_not_the_agreements_when_something_else_changes(
+    administrator: Client,
+) -> None:
+    agreement = make_sky(service_type="usual").agreement
+    channel = Channel.objects.create(
+        agreement=agreement, direction="out", service="urn:orders", action="New", service_type=""
+    )
+    page = url(Channel, "change", channel.pk)
+    saved = administrator.post(page, fields(agreement, service_type="", retries=1))
+    assert saved.status_code == 302
+    channel.refresh_from_db()
+    assert channel.terms == {"service_type": "", "retries": 1}
+    change = SettingChange.objects.get(kind="Channel")
+    assert change.before == {"retries": None}
+
+
 def test_what_a_channel_cannot_have_is_said_at_its_field(administrator: Client) -> None:
     agreement = make_sky().agreement
     wrong = fields(agreement, direction="in", retries=3)
@@ -67,6 +83,23 @@ def test_what_a_channel_cannot_have_is_said_at_its_field(administrator: Client) 
     nothing = administrator.post(ADD, {"reason": WHY})
     assert {"agreement", "service"} <= {*nothing.context["adminform"].form.errors}
     assert not Channel.objects.exists()
+
+
+def test_another_of_the_same_service_is_of_another_type(administrator: Client) -> None:
+    agreement = make_sky(service_type="usual").agreement
+    for more in ({}, {"service_type": "plain"}):
+        assert administrator.post(ADD, fields(agreement, **more)).status_code == 302
+    for same in ("", "usual", "plain"):
+        again = administrator.post(ADD, fields(agreement, service_type=same))
+        errors = again.context["adminform"].form.errors
+        assert "This agreement has another channel for this Service" in str(errors), same
+    shown = administrator.get(url(Channel, "changelist")).content.decode()
+    assert "service_type plain" in shown
+    plain = Channel.objects.get(service_type="plain")
+    page = url(Channel, "change", plain.pk)
+    saved = administrator.post(page, fields(agreement, service_type="plain", retries=1))
+    assert saved.status_code == 302
+    assert Channel.objects.count() == 2
 
 
 def test_the_page_of_an_agreement_shows_its_channels(viewer: Client) -> None:

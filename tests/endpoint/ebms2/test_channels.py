@@ -61,6 +61,24 @@ def test_only_what_is_listed_is_taken(send: Send, list_channel: List) -> None:
     assert refused(send, service="urn:x") == [("ValueNotRecognized", "eb:Service")]
 
 
+def test_services_that_differ_by_type_have_the_terms_of_each(
+    send: Send, list_channel: List
+) -> None:
+    list_channel("New", service_type="be", ack="never", eliminates="never")
+    list_channel("New", service_type="rm", ack="always")
+    plain = {"ack_requested": "", "eliminates": False}
+
+    for _ in range(2):  # the second time it is cached
+        assert sent(send, service_type="rm") == TAKEN
+        assert sent(send, service_type="be", **plain) == []
+        wrong = refused(send, service_type="rm", **plain)
+        assert wrong == [("Inconsistent", "eb:AckRequested")]
+    for other in ("odd", ""):
+        wrong = refused(send, service_type=other)
+        assert ("ValueNotRecognized", "eb:Service") in wrong
+    assert InboundMessage.objects.count() == 4
+
+
 def test_channels_of_what_we_send_list_nothing_of_what_the_partner_sends(
     send: Send, list_channel: List
 ) -> None:

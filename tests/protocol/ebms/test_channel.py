@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from msh.protocol.ebms.agreement import Agreed, breaches, parties_of, signs_errors, under
-from msh.protocol.ebms.channel import Channel, NotListed, channel_of, not_listed
+from msh.protocol.ebms.channel import (
+    Channel,
+    NotListed,
+    channel_of,
+    not_listed,
+    type_meant,
+    types_listed,
+)
 from msh.protocol.ebms.message import Service
 from msh.protocol.ebms.vocabulary import SERVICE, ErrorCode, Kind, Stage
 
@@ -21,10 +28,76 @@ ALL = (ORDER, CHANGE, STOCK, ERRORS)
 
 
 def test_a_message_has_the_channel_of_its_service_and_action() -> None:
-    assert channel_of(ALL, "urn:stock", "New") is STOCK
-    assert channel_of(ALL, SERVICE, "MessageError") is ERRORS
-    assert channel_of(ALL, "urn:stock", "Change") is None
-    assert channel_of((), "urn:stock", "New") is None
+    assert channel_of(ALL, Service("urn:stock"), "New") is STOCK
+    assert channel_of(ALL, Service(SERVICE), "MessageError") is ERRORS
+    assert channel_of(ALL, Service("urn:stock"), "Change") is None
+    assert channel_of((), Service("urn:stock"), "New") is None
+
+
+def of_types(*types: str) -> list[Channel]:
+    return [Channel("urn:orders", "New", {}, one) for one in types]
+
+
+@pytest.mark.parametrize(
+    ("types", "of_message", "usual", "found"),
+    [
+        (["a", "b"], "b", "", "b"),
+        (["a", ""], "a", "", "a"),
+        (["a", ""], "b", "a", ""),
+        (["a", ""], "", "a", ""),
+        (["a", "b", "c"], "x", "b", "b"),
+        (["a", "b", "c"], "", "b", "b"),
+        (["b", "a"], "x", "c", "b"),
+    ],
+)
+def test_of_services_that_differ_by_type_the_one_of_the_message_is_chosen(
+    types: list[str], of_message: str, usual: str, found: str
+) -> None:
+    channels = [*of_types(*types), STOCK]
+    channel = channel_of(channels, Service("urn:orders", of_message), "New", usual)
+    assert channel == Channel("urn:orders", "New", {}, found)
+    assert types_listed(channels, "urn:orders", "New") == tuple(sorted(types))
+    assert types_listed(channels, "urn:orders", "Old") == ()
+
+
+@pytest.mark.parametrize(
+    ("types", "usual", "meant"),
+    [
+        (("a",), "b", "a"),
+        (("a", "b"), "b", "b"),
+        (("", "a", "b"), "b", "b"),
+        (("", "a", "b"), "c", ""),
+        (("a", "b"), "c", None),
+        (("a", "b"), "", None),
+    ],
+)
+def test_which_type_is_meant_where_none_is_named(
+    types: tuple[str, ...], usual: str, meant: str | None
+) -> None:
+    assert type_meant(types, usual) == meant
+
+
+@pytest.mark.requirement("EB-034")
+@pytest.mark.parametrize(
+    ("types", "of_message", "said"),
+    [
+        (["a", "b"], "a", ""),
+        (["a", "b"], "x", "must be of type a or b"),
+        (["a", "b"], "", "must be of type a or b"),
+        (["", "a"], "x", ""),
+    ],
+)
+def test_a_type_that_no_channel_has_is_not_recognised(
+    types: list[str], of_message: str, said: str
+) -> None:
+    channels = [replace(one, terms={"signed": one.agreed_type == "a"}) for one in of_types(*types)]
+    agreed = replace(AGREED, channels=tuple(channels), service_type="x")
+    header = replace(HEADER, service=Service("urn:orders", of_message), action="New")
+    terms = under(agreed, header)
+    assert terms.signed is (types == ["a", "b"])  # the first one of both
+    found = [*breaches(replace(MESSAGE, header=header), terms)]
+    assert [one.error.description.partition(" ")[2] for one in found] == [said] * bool(said)
+    assert all((one.rule, one.waivable) == ("EB-034", True) for one in found)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class _Draft:
             "channels": [*self._channels(actions, own), *self._signals()],
         }
         if not any(one.is_ours for one in actions):
-            self._notes.append("We send no messages under it, but submissions are not refused.")
+            self._notes.append("It lets us send nothing: submissions are refused.")
         document = {"partners": [{**self._partner_values(), "agreements": [agreement]}]}
         return Drafted(document, tuple(dict.fromkeys(self._notes)))
 

@@ -55,6 +55,20 @@ def test_roles_and_service_type_go_from_submission_to_feed(shop: Application) ->
     assert ROLES.items() <= found.items()
 
 
+@pytest.mark.requirement("EB-201")
+def test_what_no_channel_lets_us_send_is_refused_one_by_one_and_in_bulk(shop: Application) -> None:
+    answer = {"direction": "in", "service": "urn:orders", "action": "Answer"}
+    sky = make_sky(channels=[answer])
+    why = "service_interface 'urn:orders', action 'New': agreement {} lists nothing that we send"
+    why = why.format(sky.agreement)
+    refused = shop.post("messages", note(sky, "m-1"))
+    assert_problem(refused, 422, why)
+    assert refused.json["field"] == "service_interface"
+    (line,) = shop.bulk([note(sky, "m-2")]).lines
+    assert (line["result"], line["reason"]) == ("refused", why)
+    assert shop.get("messages").json["results"] == []
+
+
 def test_the_draft_has_no_roles(world: World, shop: Application) -> None:
     answer = shop.post("messages", order(world, "m-1", from_role="urn:Buyer"))
     assert_problem(answer, 422, "of dialect trp have none")

@@ -161,9 +161,25 @@ def test_what_waits_when_its_type_is_changed_keeps_the_channel_of_its_action() -
     assert address() == ELSEWHERE
 
 
-def test_channels_of_what_comes_or_of_signals_list_nothing_of_what_we_send() -> None:
+def test_channels_of_what_comes_alone_say_that_we_send_nothing() -> None:
     sky = sky_with({**out("Answer"), "direction": "in"}, signals("MessageError"))
-    assert sky.submit(action="New").pk
+    why = "service_interface 'urn:orders', action 'New': agreement {} lists nothing that we send"
+    with pytest.raises(SubmitRefused) as refused:
+        submit(sky.agreement, "urn:orders", "New", [])
+    assert (str(refused.value), refused.value.field) == (
+        why.format(sky.agreement),
+        "service_interface",
+    )
+    agreements = Agreements()
+    agreements.look_up([sky.agreement.tpa_id])
+    values = {"tpa_id": sky.agreement.tpa_id, "service_interface": "urn:orders", "action": "New"}
+    with pytest.raises(SubmitRefused):
+        prepared(values, agreements)
+    assert not OutboundMessage.objects.exists()
+
+
+def test_channels_of_signals_list_nothing() -> None:
+    assert sky_with(signals("MessageError")).submit(action="New").pk
 
 
 def test_each_action_is_sent_with_its_own_terms() -> None:

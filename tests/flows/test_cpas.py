@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit
 from msh.models import SettingChange
 from msh.protocol.ebms.vocabulary import SERVICE
@@ -102,6 +103,18 @@ def test_services_that_differ_only_by_type_are_channels_each(given: Path) -> Non
     ]
     again = imported(given, content)
     assert {one["what"] for one in again["changes"]} == {"unchanged"}
+
+
+@pytest.mark.requirement("EB-201")
+def test_under_a_cpa_that_lets_us_send_nothing_submissions_are_refused(given: Path) -> None:
+    ours = rb'(?s)<tp:(Can\w+)><tp:ThisPartyActionBinding tp:id="\w+-New".*?</tp:\1>'
+    answer = imported(given, re.sub(ours, b"", cpa()), "--we", "acme-1")
+    assert "It lets us send nothing: submissions are refused." in answer["notes"]
+    Partner.objects.update(in_use=True)
+    with pytest.raises(SubmitRefused) as refused:
+        submit(Agreement.objects.get(), "Orders", "New", [])
+    why = "service_interface 'Orders', action 'New': agreement cpa-1 lists nothing that we send"
+    assert str(refused.value) == why
 
 
 @pytest.mark.requirement("EB-195")

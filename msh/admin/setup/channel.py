@@ -38,7 +38,8 @@ class ChannelAdmin(AuditedAdmin):
             {
                 "fields": ("agreement", "direction", ("service", "service_type"), "action"),
                 "description": "Once an agreement has channels in one direction, nothing else may"
-                " be sent in it. What is left empty is as the agreement has it.",
+                " be sent in it; with channels only of what the partner sends, we can send nothing."
+                " What is left empty is as the agreement has it.",
             },
         ),
         ("Roles", {"fields": (("our_role", "their_role"),)}),

@@ -11,7 +11,14 @@ import orjson
 from django.conf import settings
 
 from msh import wire
-from msh.protocol.ebms.channel import channel_of, not_listed, type_meant, types_listed
+from msh.protocol.ebms.channel import (
+    NotListed,
+    channel_of,
+    lists_anything,
+    not_listed,
+    type_meant,
+    types_listed,
+)
 from msh.protocol.ebms.message import Service
 from msh.protocol.message import MESSAGE_ID_LIMIT, Payload
 from msh.protocol.reason import Refusal
@@ -120,11 +127,10 @@ def _agreed(agreement: Agreement, service: str, service_type: str | None, action
     does not list (EB-201)."""
     if not agreement.has_channels:
         return agreement
-    channels = [one for one in agreement.channels.all() if one.direction == Direction.OUT]
-    if unlisted := not_listed(channels, service, action):
-        field, value = _FIELDS[unlisted.part], {"Service": service, "Action": action}
-        why = f"agreement {agreement} lists only {', '.join(unlisted.allowed)}"
-        raise SubmitRefused(f"{field} {value[unlisted.part]!r}: {why}", field)
+    every = agreement.channels.all()
+    channels = [one for one in every if one.direction == Direction.OUT]
+    if unlisted := not_listed(channels, service, action, lists=lists_anything(every)):
+        raise _refused(agreement, service, action, unlisted)
     types = types_listed(channels, service, action)
     if types:
         service_type = _listed_type(agreement, types, service_type)
@@ -144,6 +150,15 @@ def _listed_type(agreement: Agreement, types: tuple[str, ...], wanted: str | Non
         why = f"agreement {agreement} lists only {named} of this Service"
         raise SubmitRefused(f"service_type {wanted!r}: {why}", "service_type")
     return wanted
+
+
+def _refused(agreement: Agreement, service: str, action: str, unlisted: NotListed) -> SubmitRefused:
+    field, value = _FIELDS[unlisted.part], {"Service": service, "Action": action}
+    named, allowed = f"{field} {value[unlisted.part]!r}", ", ".join(unlisted.allowed)
+    if not allowed:
+        why = f"agreement {agreement} lists nothing that we send"
+        return SubmitRefused(f"{named}, action {action!r}: {why}", field)
+    return SubmitRefused(f"{named}: agreement {agreement} lists only {allowed}", field)
 
 
 _FIELDS = {"Service": "service_interface", "Action": "action"}

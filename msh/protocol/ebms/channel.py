@@ -72,11 +72,18 @@ def type_meant(types: tuple[str, ...], usual: str) -> str | None:
     return types[0] if len(types) == 1 else None
 
 
-def not_listed(channels: Iterable[Named], service: str, action: str) -> NotListed | None:
-    """Return why this Service and Action may not be sent; None if they may, as all may where there
-    are no channels. Those of signals list nothing."""
+def lists_anything(channels: Iterable[Named]) -> bool:
+    """Whether they say what may be sent. Those of signals list nothing."""
+    return any(one.service != SERVICE for one in channels)
+
+
+def not_listed(
+    channels: Iterable[Named], service: str, action: str, *, lists: bool = False
+) -> NotListed | None:
+    """Return why this Service and Action may not be sent; None if they may, as all may where
+    nothing is listed. `lists`: something is, if not in this direction."""
     listed = {(one.service, one.action) for one in channels if one.service != SERVICE}
-    if not listed or (service, action) in listed:
+    if (service, action) in listed or not (listed or lists):
         return None
     actions = sorted(its for of, its in listed if of == service)
     if actions:

@@ -118,6 +118,20 @@ def test_only_what_is_listed_may_be_sent_where_anything_is(
     assert not_listed(channels, service, action) == result
 
 
+@pytest.mark.parametrize(
+    ("channels", "result"),
+    [
+        ((), NotListed("Service", ())),
+        ((ERRORS,), NotListed("Service", ())),
+        (ALL, None),
+    ],
+)
+def test_nothing_may_be_sent_where_only_the_other_direction_lists_anything(
+    channels: tuple[Channel, ...], result: NotListed | None
+) -> None:
+    assert not_listed(channels, "urn:orders", "New", lists=True) == result
+
+
 def test_a_term_of_the_channel_comes_before_that_of_the_agreement() -> None:
     agreed = replace(AGREED, channels=ALL, their_role="Seller", our_role="Shop")
     order = replace(HEADER, service=Service("urn:orders"), action="New")

@@ -211,7 +211,7 @@ def _jumps(
     for way in cause.helps:
         found = _page(link, way, cause, request.path)
         if found and request.user.has_perms(_NEEDS[way][0]):
-            busy = "Testing, up to 20 seconds …" if way is Help.CONNECTION else ""
+            busy = "Testing, up to 30 seconds …" if way is Help.CONNECTION else ""
             yield Jump(*found, recommended, busy)
             recommended = False
 

@@ -9,7 +9,13 @@ from unfold.admin import ModelAdmin
 from msh.admin.framework import markup
 from msh.admin.framework.audited import back_of
 from msh.admin.framework.pages import Table
-from msh.flows.operations.inspection.connection import check, last_step
+from msh.flows.operations.inspection.connection import (
+    MOST,
+    Place,
+    check,
+    last_step,
+    places,
+)
 from msh.transport.way import Step
 from partners.models import Agreement
 
@@ -20,7 +26,8 @@ _RESULTS = {True: ("ok", "success"), False: ("failed", "danger"), None: ("no res
 
 
 class ConnectionPage(ModelAdmin):
-    """A subpage of an agreement; the connection is that of its partner."""
+    """A subpage of an agreement; the connections are those to its partner, and to each address of
+    its channels."""
 
     change_form_outer_before_template = "admin/msh/setup/agreement_actions.html"
 
@@ -43,21 +50,25 @@ class ConnectionPage(ModelAdmin):
         if agreement is None:
             raise Http404(f"The agreement {object_id} does not exist.")
         tried = request.method == "POST"
+        known = places(agreement)
         context = {
             **self.admin_site.each_context(request),
             "title": f"Test connection to {agreement.partner}",
             "opts": self.opts,
             "agreement": agreement,
-            "last_step": last_step(agreement.partner),
+            "last_step": last_step(agreement),
+            "elsewhere": known[1:MOST],
+            "left_out": known[MOST:],
             "back": back_of(request) or markup.page_url(agreement),
-            "tables": [_results(check(agreement.partner))] if tried else [],
+            "tables": [_results(*one) for one in check(agreement)] if tried else [],
         }
         return TemplateResponse(request, "admin/msh/setup/connection.html", context)
 
 
-def _results(steps: list[Step]) -> Table:
+def _results(place: Place, steps: list[Step]) -> Table:
     rows = [(step.name, markup.badge(*_RESULTS[step.went]), _detail(step)) for step in steps]
-    return Table("Test results", ("Step", "Result", "Detail"), rows, "")
+    of = f" of {place.address}" if place.channels else ""
+    return Table(f"Test results{of}", ("Step", "Result", "Detail"), rows, "")
 
 
 def _detail(step: Step) -> str:

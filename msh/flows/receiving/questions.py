@@ -62,15 +62,20 @@ class _NoAnswer(Exception):
     """Why not."""
 
 
-def ping(partner: Partner, patience: float = PATIENCE, tpa_id: str = "") -> Said:
-    """Under this agreement, or the first one. Raises NotPossible for a partner whose dialect has no
-    Ping, or that has no such agreement."""
+def ping(partner: Partner, patience: float = PATIENCE, tpa_id: str = "", address: str = "") -> Said:
+    """Under this agreement, or the first one; at this address, or where Pings go. Raises
+    NotPossible for a partner whose dialect has no Ping, or that has no such agreement."""
     agreements = partner.agreements.filter(tpa_id=tpa_id) if tpa_id else partner.agreements
     agreement = agreements.order_by("pk").first()
     if agreement is None:
         named = f"agreement {tpa_id}" if tpa_id else "agreement"
         raise NotPossible(f"Partner {partner.name} has no {named}.")
-    return _Question(agreement, patience).ask()
+    return _Question(agreement, patience, address=address).ask()
+
+
+def address_of_ping(agreement: Agreement) -> str:
+    """Where a Ping under this agreement goes."""
+    return agreement.address_of(SERVICE, str(Kind.PING)) or agreement.partner.destination
 
 
 def ask_status(message: OutboundMessage, actor: Actor, patience: float = PATIENCE) -> Said:
@@ -91,11 +96,14 @@ def why_not_asked(agreement: Agreement) -> str:
 
 
 class _Question:
-    def __init__(self, agreement: Agreement, patience: float, about: str = "") -> None:
+    def __init__(
+        self, agreement: Agreement, patience: float, about: str = "", address: str = ""
+    ) -> None:
         partner = agreement.partner
         if why := why_not_asked(agreement):
             raise NotPossible(f"Partner {partner.name} cannot be asked: {why}")
         self._agreement, self._patience, self._about = agreement, patience, about
+        self._address = address
         self._found = attribution_under(agreement)
         self._kind = Kind.STATUS_REQUEST if about else Kind.PING
         of_its_own = ("", str(uuid.uuid4()))
@@ -136,7 +144,7 @@ class _Question:
                 None,
                 entity,
                 self._patience,
-                url=self._agreement.address_of(SERVICE, str(self._kind)),
+                url=self._address or self._agreement.address_of(SERVICE, str(self._kind)),
                 answer_limit=_ANSWER_LIMIT,
                 crash_points=SIGNAL_CRASH_POINTS,
             )

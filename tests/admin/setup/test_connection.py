@@ -3,6 +3,8 @@
 import re
 import socket
 import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,17 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from pytest_django import Settings
 
-from msh.flows.operations.inspection.connection import check
-from msh.flows.receiving import link_status
+from msh.flows.operations.inspection import connection
+from msh.flows.operations.inspection.connection import MOST, Place, check, places
+from msh.flows.receiving import link_status, questions
 from msh.models import Attempt, History, OutboundLink
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
-from partners.models import Agreement, Partner
+from msh.protocol.ebms.vocabulary import SERVICE
+from msh.transport.way import Step
+from partners.models import Agreement, Channel, Partner
 from tests.admin.conftest import client_of, url
 from tests.certificates import write_certificate
-from tests.flows.flying import make_sky
+from tests.flows.flying import Sky, make_sky
 from tests.flows.world import World, make_world
 from tests.peer import Peer, status
 from tests.peer.answers import Answer, silence
@@ -45,8 +50,18 @@ def partner_at(address: str) -> Partner:
     return partner
 
 
+def steps_to(partner: Partner) -> list[Step]:
+    ((place, steps),) = check(partner.agreements.get())
+    assert place == Place(partner.destination)
+    return steps
+
+
 def tried(partner: Partner) -> list[tuple[str, bool | None]]:
-    return [(step.name, step.went) for step in check(partner)]
+    return outcomes(steps_to(partner))
+
+
+def outcomes(steps: list[Step]) -> list[tuple[str, bool | None]]:
+    return [(step.name, step.went) for step in steps]
 
 
 def test_open_connection_is_reported_and_nothing_is_sent() -> None:
@@ -66,7 +81,7 @@ def test_open_connection_is_reported_and_nothing_is_sent() -> None:
 def test_credentials_that_are_refused_are_a_result(code: int) -> None:
     with Peer() as peer:
         peer.always(status(code))
-        *_, last = check(partner_at(peer.address))
+        *_, last = steps_to(partner_at(peer.address))
     assert (last.name, last.went) == ("HTTP", False)
     assert "it refuses our credentials" in last.detail
 
@@ -79,7 +94,7 @@ def test_credentials_that_are_accepted_now_are_a_result(world: World) -> None:
         peer.always(status(204))
         world.there.address = peer.address
         world.there.save()
-        *_, last = check(world.there)
+        *_, last = steps_to(world.there)
     assert (last.name, last.went) == ("HTTP", True)
     assert "The last copy was answered 401 Unauthorized" in last.detail
 
@@ -90,7 +105,7 @@ def test_a_server_that_takes_the_request_and_says_nothing(
     monkeypatch.setattr(link_status, "DEADLINE", 0.2)
     with Peer() as peer:
         peer.always(silence())
-        *_, last = check(partner_at(peer.address))
+        *_, last = steps_to(partner_at(peer.address))
     assert (last.name, last.went) == ("HTTP", False)
     assert last.detail == (
         "The connection works and the server took the request, but there was no answer within"
@@ -125,25 +140,31 @@ def test_the_page_of_a_link_tests_at_once(world: World) -> None:
 def test_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    (step,) = check(partner_at(f"http://127.0.0.1:{port}/"))
+    (step,) = steps_to(partner_at(f"http://127.0.0.1:{port}/"))
 
     assert (step.name, step.went) == ("TCP", False)
     assert step.detail == "Connection refused"
 
 
-@pytest.mark.requirement("EB-142")
-def test_ping_is_asked_of_a_partner_whose_dialect_has_it(operator: Client) -> None:
+def answers_pings(sky: Sky) -> Callable[[Received], Answer]:
+    """What the MSH of the partner answers."""
+
     def answer(request: Received) -> Answer:
         asked = Envelope(request.body).text("eb:MessageData/eb:MessageId")
         parties = {"from_party": "them", "to_party": "us", "party_type": "urn:party"}
         out = pong(asked, cpa_id=sky.agreement.tpa_id, **parties)
         return status(200, body=out.body, headers={"Content-Type": out.content_type})
 
+    return answer
+
+
+@pytest.mark.requirement("EB-142")
+def test_ping_is_asked_of_a_partner_whose_dialect_has_it(operator: Client) -> None:
     sky = make_sky(sync_reply="signalsOnly")
     with Peer() as peer:
         sky.partner.address = peer.address
         sky.partner.save()
-        peer.always(answer)
+        peer.always(answers_pings(sky))
         page = connection_page(sky.agreement)
         assert "then a Ping." in operator.get(page).content.decode()
 
@@ -151,6 +172,93 @@ def test_ping_is_asked_of_a_partner_whose_dialect_has_it(operator: Client) -> No
 
     assert "Pong after" in shown
     assert "link status" not in shown
+
+
+def lead(sky: Sky, action: str, address: str, service: str = "urn:orders") -> None:
+    about = {"direction": "out", "service": service, "action": action}
+    Channel.objects.create(agreement=sky.agreement, address=address, **about)
+
+
+@pytest.mark.requirement("EB-201")
+def test_each_address_to_which_a_channel_leads_is_tested(operator: Client) -> None:
+    sky = make_sky(sync_reply="signalsOnly")
+    with Peer() as peer, Peer() as other, socket.create_server(("127.0.0.1", 0)) as gone:
+        nowhere = f"http://127.0.0.1:{gone.getsockname()[1]}/"
+        gone.close()
+        sky.partner.address = peer.address
+        sky.partner.save()
+        lead(sky, "New", other.address)
+        lead(sky, "Change", other.address)
+        lead(sky, "Hint", nowhere)
+        lead(sky, "Same", peer.address)
+        for one in (peer, other):
+            one.always(answers_pings(sky))
+
+        found = check(Agreement.objects.get())
+        assert [(place, outcomes(steps)) for place, steps in found] == [
+            (Place(peer.address), [("TCP", True), ("Ping", True)]),
+            (
+                Place(other.address, ("urn:orders Change", "urn:orders New")),
+                [("TCP", True), ("Ping", True)],
+            ),
+            (Place(nowhere, ("urn:orders Hint",)), [("TCP", False)]),
+        ]
+
+        page = connection_page(sky.agreement)
+        described = operator.get(page).content.decode()
+        shown = operator.post(page).content.decode()
+    for address in (other.address, nowhere):
+        assert address in described
+        assert f"Test results of {address}" in shown
+    assert "urn:orders Change" in described
+    assert "Connection refused" in shown
+
+
+@pytest.mark.requirement("EB-201")
+def test_an_address_to_which_no_pings_go_need_not_answer_them() -> None:
+    """Nor does that of the partner, if Pings have a channel of their own."""
+    sky = make_sky(sync_reply="signalsOnly")
+    with Peer() as peer, Peer() as pings:
+        sky.partner.address = peer.address
+        sky.partner.save()
+        lead(sky, "Ping", pings.address, SERVICE)
+        peer.always(status(404))
+        pings.always(status(404))
+        found = check(Agreement.objects.get())
+    assert [(place.channels, outcomes(steps)) for place, steps in found] == [
+        ((), [("TCP", True), ("Ping", None)]),
+        (("Ping",), [("TCP", True), ("Ping", False)]),
+    ]
+    assert "need not answer them" in found[0][1][-1].detail
+
+
+@pytest.mark.requirement("EB-201")
+def test_the_tests_of_an_agreement_are_bounded_in_number_and_time(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "PATIENCE_OF_A_PAGE", 2)
+    sky = make_sky(sync_reply="signalsOnly")
+    with Peer() as peer:
+        peer.always(silence())
+        sky.partner.address = f"{peer.address}/0"
+        sky.partner.save()
+        for number in range(1, MOST + 3):
+            lead(sky, f"Act{number}", f"{peer.address}/{number}")
+        assert len(places(sky.agreement)) == MOST + 3
+        assert (
+            f"{peer.address}/{MOST + 2}"
+            in operator.get(connection_page(sky.agreement)).content.decode()
+        )
+
+        monkeypatch.setattr(connection, "MOST", 3)
+        began = time.monotonic()
+        found = check(Agreement.objects.get())
+        took = time.monotonic() - began
+
+    assert len(found) == 3
+    details = [steps[-1].detail for _, steps in found]
+    assert all("within 1 s" in one for one in details), details
+    assert took < 3 * questions.PATIENCE_OF_A_PAGE
 
 
 def test_no_tls_where_tls_is_agreed() -> None:
@@ -166,9 +274,9 @@ def test_tls_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     tls.load_cert_chain(certificate)
     with Peer(tls=tls) as peer:
         peer.always(status(404))
-        untrusted = check(partner_at(peer.address))
+        untrusted = steps_to(partner_at(peer.address))
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        trusted = check(partner_at(peer.address))
+        trusted = steps_to(partner_at(peer.address))
 
     assert untrusted[-1].went is False
     why = untrusted[-1].detail

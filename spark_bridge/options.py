@@ -31,6 +31,7 @@ _FILTERS = {
     "partner": "partner",
     "tpaId": "tpa_id",
     "serviceInterface": "service_interface",
+    "serviceType": "service_type",
     "action": "action",
     "kind": "kind",
 }

@@ -81,7 +81,7 @@ _HEADER = (
     StructField("size", LongType()),
 )
 _OF_EVENT = (
-    *("message_id", "partner", "tpa_id", "service_interface", "action"),
+    *("message_id", "partner", "tpa_id", "service_interface", "service_type", "action"),
     *("conversation_id", "ref_to_message_id"),
 )
 _PAYLOAD = StructType(

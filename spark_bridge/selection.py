@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 END = 2**63 - 1
 """No position and no id is behind it."""
-_TEXTS = ("message_id", "partner", "tpa_id", "service_interface", "action")
+_TEXTS = ("message_id", "partner", "tpa_id", "service_interface", "service_type", "action")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class EventsStretchQuery(StretchQuery):
     partner = text(help_text="The name of one partner.")
     tpa_id = text(help_text="TPAId of the agreement.")
     service_interface = text()
+    service_type = text()
     action = text()
     message_id = text()
 
@@ -63,6 +64,7 @@ class EventDocument(Form):
     conversation_id = serializers.CharField()
     ref_to_message_id = serializers.CharField(allow_blank=True)
     service_interface = serializers.CharField()
+    service_type = serializers.CharField(allow_blank=True, help_text="ebMS 2.0")
     action = serializers.CharField()
     partner = serializers.CharField()
     tpa_id = serializers.CharField()
@@ -80,6 +82,7 @@ _EVENTS = Read(
         "partner": lambda rows, value: rows.filter(message__link__partner__name=value),
         "tpa_id": lambda rows, value: rows.filter(message__agreement__tpa_id=value),
         "service_interface": lambda rows, value: rows.filter(message__service_interface=value),
+        "service_type": lambda rows, value: rows.filter(message__service_type=value),
         "action": lambda rows, value: rows.filter(message__action=value),
         "message_id": lambda rows, value: rows.filter(message__message_id=value),
     },

@@ -57,6 +57,7 @@ class InboundStretchQuery(StretchQuery):
     partner = text()
     tpa_id = text()
     service_interface = text()
+    service_type = text()
     action = text()
     message_id = text()
     state = serializers.ChoiceField(READ_STATES, required=False, help_text="As it is now.")
@@ -81,6 +82,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
     "partner": lambda rows, value: rows.of_partner_named(value),
     "tpa_id": lambda rows, value: rows.under_tpa(value),
     "service_interface": lambda rows, value: rows.filter(service_interface=value),
+    "service_type": lambda rows, value: rows.filter(service_type=value),
     "action": lambda rows, value: rows.filter(action=value),
     "message_id": lambda rows, value: rows.with_message_id(value),
     "state": lambda rows, value: rows.in_state(value),

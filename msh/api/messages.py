@@ -84,6 +84,7 @@ class MessageFilters(Form):
     conversation_id = text()
     message_id = text()
     service_interface = text()
+    service_type = text()
     action = text()
     sequence_number = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
     since = moment("Submitted at or after this time.")
@@ -149,6 +150,7 @@ _FILTERS: Mapping[str, Callable[[Rows, Any], Rows]] = {
     "conversation_id": lambda rows, value: rows.in_conversation(value),
     "message_id": lambda rows, value: rows.with_message_id(value),
     "service_interface": lambda rows, value: rows.filter(service_interface=value),
+    "service_type": lambda rows, value: rows.filter(service_type=value),
     "action": lambda rows, value: rows.filter(action=value),
     "sequence_number": lambda rows, value: rows.numbered(value),
     "since": lambda rows, value: rows.since(value),

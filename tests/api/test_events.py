@@ -96,6 +96,11 @@ def test_stretches_of_events(world: World, shop: Application) -> None:
     assert told(shop.get("events", **named)) == [("d", "acknowledged")]
     assert shop.get("events/marks", **named).json["marks"] == [positions[3]]
     assert shop.get("events/marks", **named | {"action": "Old"}).json["count"] == 0
+    assert shop.get("events/marks", service_type="string").json["count"] == 0
+    OutboundMessage.objects.filter(message_id="d").update(service_type="string")
+    found = shop.get("events", service_type="string")
+    assert told(found) == [("d", "acknowledged")]
+    assert found.json["results"][0]["service_type"] == "string"
 
 
 @pytest.mark.django_db

@@ -233,6 +233,7 @@ _FILTERS = {
     "partner": "",
     "tpa_id": "tpa-1",
     "service_interface": "Returns",
+    "service_type": "string",
     "action": "Cancel",
     "message_id": "wanted",
     "state": "parked",

@@ -316,6 +316,9 @@ def test_stretches_of_messages(world: World, shop: Application) -> None:
     assert none == {"marks": [], "count": 0, "last": keys[9] + 7, "more": False}
     assert ids(shop.get("messages", after=keys[1], up_to=keys[4], action="New")) == ["m-3"]
     assert ids(shop.get("messages", service_interface="Returns")) == []
+    OutboundMessage.objects.filter(message_id="m-3").update(service_type="string")
+    assert ids(shop.get("messages", service_type="string")) == ["m-3"]
+    assert shop.get("message-marks", service_type="string").json["count"] == 1
 
 
 def test_marks_cover_so_many_ids_at_a_time(

@@ -126,9 +126,10 @@ def test_stream_has_no_filter_of_what_changes() -> None:
     for name in ("state", "since", "endingPosition", "numPartitions"):
         with pytest.raises(OptionRefused, match=f"Option {name.lower()} is unknown"):
             read_options(GIVEN | {name: "1"}, stream=True)
-    given = {"startingPosition": "latest", "serviceInterface": "Orders"}
+    given = {"startingPosition": "latest", "serviceInterface": "Orders", "serviceType": "string"}
     options = read_options(GIVEN | given, stream=True)
-    assert (options.start, options.filters) == ("latest", (("service_interface", "Orders"),))
+    filters = (("service_interface", "Orders"), ("service_type", "string"))
+    assert (options.start, options.filters) == ("latest", filters)
 
 
 @pytest.mark.parametrize("option", ["tokenEnv", "tokenFile"])

@@ -226,6 +226,7 @@ def test_filters_are_given_to_the_msh(
     filters = [
         EqualTo(("tpa_id",), other.agreement.tpa_id),
         EqualTo(("state",), "no state of a message"),
+        EqualTo(("service_type",), ""),
         GreaterThan(("position",), positions[3]),
         LessThanOrEqual(("position",), positions[4]),
         GreaterThan(("received_at",), datetime.now(UTC) - YEARS_AGO),
@@ -235,7 +236,14 @@ def test_filters_are_given_to_the_msh(
     assert [row["position"] for row in rows_of(reader)] == positions[4:5]
     path, query = asked[-1]
     assert (path, query["tpa_id"]) == ("inbound", other.agreement.tpa_id)
-    assert "state" not in query
+    assert {"state", "service_type"}.isdisjoint(query), "it says no such thing"
+    typed = batch(office, POSITIONS, startingPosition=before)
+    typed.pushFilters([EqualTo(("service_type",), "string")])
+    assert [*rows_of(typed)] == []
+    InboundMessage.objects.filter(feed_position=positions[2]).update(service_type="string")
+    assert [row["position"] for row in rows_of(typed)] == positions[2:3]
+    of_type = batch(office, POSITIONS, startingPosition=before, serviceType="string")
+    assert [row["position"] for row in rows_of(of_type)] == positions[2:3]
     nothing = batch(office, POSITIONS)
     nothing.pushFilters([GreaterThan(("position",), 2**63 - 1)])
     assert numbers(nothing) == []
@@ -460,8 +468,8 @@ def test_events_by_batch_and_by_stream(spark: SparkSession, office: Office, tmp_
         sent += [pair.submit().message_id for _ in range(last - len(sent))]
         wait_until(lambda: pair.acknowledged() == last)  # noqa: B023  called at once
         rows = read(spark, office, **given, pageSize=2, numPartitions=2).orderBy("position")
-        found = [(row["message_id"], row["kind"]) for row in rows.collect()]
-        assert found == [(name, "acknowledged") for name in sent]
+        found = [(row["message_id"], row["kind"], row["service_type"]) for row in rows.collect()]
+        assert found == [(name, "acknowledged", "") for name in sent]
 
         texts = {name: str(value) for name, value in given.items()}
         stream = spark.readStream.format("ebxml").options(**office.options, **texts)

@@ -126,6 +126,7 @@ def document_of(event: PartyEvent) -> dict[str, object]:
         "conversation_id": message.conversation_id,
         "ref_to_message_id": message.ref_to_message_id,
         "service_interface": message.service_interface,
+        "service_type": message.service_type,
         "action": message.action,
         "partner": message.link.partner.name,
         "tpa_id": message.agreement.tpa_id,

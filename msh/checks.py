@@ -14,7 +14,7 @@ from django.core.checks import ERROR, CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import DatabaseError
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
@@ -24,6 +24,7 @@ from msh.decryption_keys import our_decryption_keys, why_no_decryption_key
 from msh.models import Consumer
 from msh.models.consumer import why_not_posted_to
 from msh.pem import KeyUnusable
+from msh.protocol.ebms.signature import ALGORITHMS
 from msh.protocol.four_eyes import parse_rules
 from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
@@ -89,26 +90,30 @@ def check_deployment(
         return []  # `check_store` says so
 
 
-def _first_agreement(*terms: str) -> Agreement | None:
-    """One that has any of these terms, itself or in a channel."""
+def _having(*terms: str) -> QuerySet[Agreement]:
+    """Those that have any of these terms, themselves or in a channel."""
     having = (Q((f"{of}{term}", True)) for of in ("", "channels__") for term in terms)
-    return Agreement.objects.filter(Q(*having, _connector=Q.OR)).first()
+    return Agreement.objects.filter(Q(*having, _connector=Q.OR)).distinct()
 
 
 def _unsigned() -> Iterator[CheckMessage]:
     """Messages under such an agreement wait, and those of its partner may be refused."""
-    first = _first_agreement("signed", "ack_signed")
-    if first is not None and (why := why_no_key()):
-        yield Caution(
-            f"Agreement {first} wants signatures of ours: {why}.",
-            hint="Set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE to files with a valid one.",
-            id="msh.W007",
-        )
+    lacking = {name: why for name in ALGORITHMS if (why := why_no_key(name))}
+    if not lacking:
+        return
+    for one in _having("signed", "ack_signed").prefetch_related("channels"):
+        for name in lacking.keys() & one.signature_methods:
+            yield Caution(
+                f"Agreement {one} wants signatures of ours: {lacking[name]}.",
+                hint="Set MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE to files with a valid one.",
+                id="msh.W007",
+            )
+            return
 
 
 def _undecrypted() -> Iterator[CheckMessage]:
     """Messages of the partner under such an agreement are refused."""
-    first = _first_agreement("encrypted")
+    first = _having("encrypted").first()
     if first is not None and (why := why_no_decryption_key()):
         yield Caution(
             f"Agreement {first} wants payloads encrypted for us: {why}.",
@@ -447,8 +452,8 @@ def _signing_keys() -> Iterator[CheckMessage]:
         yield Error(
             f"Messages of ebMS 2.0 cannot be signed: {problem}.",
             hint="MSH_SIGNING_KEY and MSH_SIGNING_CERTIFICATE name files in PEM: an RSA key of 2048"
-            " bits or more without a password, and its certificate; several, separated by commas,"
-            " in the same order. Or leave both empty.",
+            " bits or more, or one of P-256, P-384 or P-521, without a password, and its"
+            " certificate; several, separated by commas, in the same order. Or leave both empty.",
             id="msh.E024",
         )
 

@@ -4,18 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-from msh.protocol.ebms.signature import RSA_SHA256, SHA256
 
 _PRIVATE = "PRIVATE KEY"
 NAME_LIMIT = 100  # characters of a subject or issuer
 BITS = 2048
 """The shortest RSA key that is taken, or that we sign with."""
+_CURVES = "P-256, P-384 and P-521"
+_NAMES_OF_CURVES = ("secp256r1", "secp384r1", "secp521r1")
 
 
 class KeyUnusable(ValueError):
@@ -28,8 +31,11 @@ class SigningKey:
 
     private: bytes = field(repr=False)
     certificate: x509.Certificate
-    method: str = RSA_SHA256
-    digest: str = SHA256
+
+    @property
+    def kind(self) -> str:
+        """RSA or EC: with which algorithms it signs."""
+        return kind_of(self.certificate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ def signing_key(private: bytes, certificate: bytes) -> SigningKey:
     """A key and its certificate; what follows that one, its chain, is left out. Raises
     KeyUnusable."""
     key = _private_key(private)
+    if not (_is_long_rsa(key) or _is_known_curve(key)):
+        raise KeyUnusable(f"the key is no RSA key of {BITS} bits or more, and none of {_CURVES}")
     try:
         first, *_ = x509.load_pem_x509_certificates(certificate)
     except ValueError:
@@ -75,17 +83,30 @@ def signing_key(private: bytes, certificate: bytes) -> SigningKey:
 
 def decryption_key(private: bytes) -> DecryptionKey:
     """Raises KeyUnusable."""
-    return DecryptionKey(_private_key(private))
-
-
-def _private_key(private: bytes) -> RSAPrivateKey:
-    try:
-        key = load_pem_private_key(private, None)
-    except (TypeError, ValueError):
-        raise KeyUnusable("the key is no private key in PEM without a password") from None
-    if not isinstance(key, RSAPrivateKey) or key.key_size < BITS:
+    key = _private_key(private)
+    if not _is_long_rsa(key):
         raise KeyUnusable(f"the key is no RSA key of {BITS} bits or more")
-    return key
+    return DecryptionKey(key)
+
+
+def _private_key(private: bytes) -> PrivateKeyTypes:
+    try:
+        return load_pem_private_key(private, None)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        raise KeyUnusable("the key is no private key in PEM without a password") from None
+
+
+def _is_long_rsa(key: PrivateKeyTypes) -> TypeGuard[RSAPrivateKey]:
+    return isinstance(key, RSAPrivateKey) and key.key_size >= BITS
+
+
+def _is_known_curve(key: PrivateKeyTypes) -> bool:
+    return isinstance(key, EllipticCurvePrivateKey) and key.curve.name in _NAMES_OF_CURVES
+
+
+def kind_of(certificate: x509.Certificate) -> str:
+    """RSA, or else EC: of other keys nothing is signed, or taken, that is of a message."""
+    return "RSA" if isinstance(certificate.public_key(), RSAPublicKey) else "EC"
 
 
 def enciphering(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:

@@ -9,10 +9,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from django.utils.text import slugify
 
-from msh.pem import described
+from msh.pem import certificates_of, described, kind_of
 from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty, Encryption, Signing
 from msh.protocol.ebms.message import PartyId
-from msh.protocol.ebms.signature import RSA_SHA256, SHA256
+from msh.protocol.ebms.signature import ALGORITHMS, USUAL
+from msh.protocol.ebms.signature import name_of as method_of
 from msh.protocol.ebms.vocabulary import SERVICE, Kind
 from msh.protocol.vocabulary import DeliverySemantics
 from partners.models import Agreement
@@ -25,7 +26,6 @@ RETRIES, RETRY_INTERVAL = 3, 60
 """Of a CPA that wants Acknowledgments and does not say how often, or after how many seconds, a
 message is sent again."""
 _NAME_LIMIT = 63
-_OURS = "rsa-sha256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class _Draft:
         actions = self._taken()
         main = next((one for one in actions if one.is_ours), actions[0])
         own = self._terms(main)
+        own |= self._of_signals(own)
         agreement = {
             "dialect": Dialect.EBMS2.value,
             "tpa_id": self._cpa.cpa_id,
@@ -135,7 +136,35 @@ class _Draft:
         }
         if channel.ack in _SEMANTICS:
             terms["semantics"] = _SEMANTICS[channel.ack]
+        if ours and channel.signing:
+            terms["signature_method"] = self._method(channel.signing)
         return terms | self._of_sender(channel)
+
+    def _method(self, signing: Signing) -> str:
+        """By which we sign. The digests are of the hash that its name has."""
+        found = method_of(signing.method)
+        if not found:
+            text = f"SignatureAlgorithm {signing.method} is not known: we sign by {USUAL}."
+            self._notes.append(text)
+            return USUAL
+        digest = ALGORITHMS[found].digest
+        if signing.digest != digest:
+            self._notes.append(f"HashFunction {signing.digest}: ours is that of {found}, {digest}.")
+        if ALGORITHMS[found].is_weak:
+            self._notes.append(f"We sign by {found}, as it says: SHA-1 can be forged.")
+        return found
+
+    def _of_signals(self, own: Mapping[str, Any]) -> dict[str, str]:
+        """Our signals are signed as messages are, by the agreement's own method."""
+        signing = self._cpa.signals_out.signing
+        if signing is None:
+            return {}
+        if "signature_method" not in own:
+            return {"signature_method": self._method(signing)}
+        used = own["signature_method"]
+        if method_of(signing.method) != used:
+            self._notes.append(f"Signals are signed by {used}, although it says {signing.method}.")
+        return {}
 
     def _of_sender(self, channel: Channel) -> dict[str, Any]:
         if channel.ack == Presence.NEVER and channel.retries is None:
@@ -168,8 +197,6 @@ class _Draft:
         signing = [one.signing for one in (*theirs, self._cpa.signals_in) if one.signing]
         pems = dict.fromkeys(one.certificate for one in signing if one.certificate)
         ours = [one.channel for one in actions if one.is_ours]
-        if any(one.signing and not one.signing.method.endswith(_OURS) for one in ours):
-            self._notes.append(f"Our signatures are {_OURS}, although it says another algorithm.")
         weak = any(one.method.endswith("sha1") or one.digest.endswith("sha1") for one in signing)
         if weak:
             self._notes.append("Signatures of the partner with SHA-1 are accepted: allow_sha1.")
@@ -268,10 +295,11 @@ class NoActions(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What a CPA says of us, and no agreement does. Certificates in PEM; empty without a key."""
+    """What a CPA says of us, and no agreement does. Certificates in PEM, of signatures by the kind
+    of key; none without a key."""
 
     address: str
-    signing: str
+    signing: Mapping[str, str]
     encryption: str
 
 
@@ -355,8 +383,13 @@ class _Reverse:
     def _signing(self, agreed: Agreement, *, is_ours: bool) -> Signing | None:
         if not agreed.signed:
             return None
-        certificate = self._ours.signing if is_ours else _first(agreed.certificate)
-        return Signing(RSA_SHA256, SHA256, certificate)
+        name = agreed.signature_method
+        certificate = self._ours.signing.get(ALGORITHMS[name].key, "")
+        if not is_ours:
+            certificate = _first(agreed.certificate)
+            name = _of_partner(name, certificate, weak=agreed.allow_sha1)
+        algorithm = ALGORITHMS[name]
+        return Signing(algorithm.method, algorithm.digest, certificate)
 
     def _encryption(self, agreed: Agreement, *, is_ours: bool) -> Encryption | None:
         """For the key of the one who gets it."""
@@ -367,6 +400,15 @@ class _Reverse:
         space = "2009/xmlenc11" if method.endswith("gcm") else "2001/04/xmlenc"
         uri = f"http://www.w3.org/{space}#{method}"
         return Encryption(uri, theirs if is_ours else self._ours.encryption)
+
+
+def _of_partner(ours: str, certificate: str, *, weak: bool) -> str:
+    """By what the partner is to sign: the hash is ours, unless that is SHA-1 and not allowed."""
+    bits = ours.partition("-")[2]
+    if ALGORITHMS[ours].is_weak and not weak:
+        bits = "sha256"
+    is_ec = any(kind_of(one) == "EC" for one in certificates_of(certificate))
+    return f"ecdsa-{bits}" if is_ec and bits != "sha1" else f"rsa-{bits}"
 
 
 _ALWAYS = {True: Presence.ALWAYS.value, False: Presence.NEVER.value}

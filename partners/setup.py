@@ -65,7 +65,7 @@ AGREEMENT = {
     **dict.fromkeys(("ordered", "check_ref_to", "refuses_status"), bool),
     **dict.fromkeys(("signed", "ack_signed", "allow_sha1", "keep_expired"), bool),
     **dict.fromkeys(("encrypted", "allow_rsa_1_5"), bool),
-    **dict.fromkeys((*_CERTIFICATES, "encryption_method"), str),
+    **dict.fromkeys((*_CERTIFICATES, "signature_method", "encryption_method"), str),
     **dict.fromkeys(("lenient", "retryable_codes"), list),
 }
 CHANNEL_KEY = ("direction", "service", "action")

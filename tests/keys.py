@@ -8,7 +8,7 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from msh.pem import SigningKey
@@ -30,11 +30,13 @@ def new_key(
     *,
     bits: int = 2048,
     enciphers: bool = True,
+    curve: ec.EllipticCurve | None = None,
 ) -> SigningKey:
     """The same for the same arguments. `begin` and `end`: days from `now` on, today if it is None,
-    in which the certificate is valid. Unless it `enciphers` keys it says that it does not."""
+    in which the certificate is valid. Unless it `enciphers` keys it says that it does not. Of RSA
+    if there is no `curve`."""
     now = now or datetime.now(UTC)
-    key = rsa.generate_private_key(65537, bits)
+    key = ec.generate_private_key(curve) if curve else rsa.generate_private_key(65537, bits)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         x509.CertificateBuilder()

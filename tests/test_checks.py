@@ -117,3 +117,6 @@ def test_agreements_that_need_a_key_of_ours_are_called_out(
     for name, value in (environment(tmp_path, ours) | decrypting(tmp_path, ours)).items():
         setattr(settings, name, [value])
     assert checks.check_deployment(None) == []
+    Agreement.objects.update(signature_method="ecdsa-sha256")
+    (found_last,) = checks.check_deployment(None)
+    assert (found_last.id, "ecdsa-sha256 needs an EC key" in found_last.msg) == ("msh.W007", True)

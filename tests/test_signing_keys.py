@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from msh.pem import KeyUnusable, SigningKey
-from msh.signing_keys import our_key, our_keys, why_no_key
+from msh.signing_keys import our_key, our_keys, why_no_key, why_unfit
 from tests.keys import environment, new_key
 
 NOW_VALID, NEXT, OVER = new_key("now"), new_key("next", 0, 3), new_key("over", -3, -2)
+CURVED = new_key("curved", curve=ec.SECP384R1())
 
 
 @pytest.fixture
@@ -33,6 +35,34 @@ def test_two_keys_overlap_and_the_later_one_signs(use: Any) -> None:
     assert our_keys() == (NOW_VALID, NEXT)
     assert our_key() == NEXT
     assert why_no_key() == ""
+
+
+@pytest.mark.requirement("EB-168", "EB-178")
+def test_keys_of_both_kinds_stand_beside_each_other(use: Any) -> None:
+    """Each kind has its own roll-over."""
+    use(NOW_VALID, CURVED, NEXT)
+    assert our_key("rsa-sha512") == NEXT
+    assert our_key("ecdsa-sha256") == CURVED
+    use(OVER, CURVED)
+    assert why_no_key("rsa-sha1") == "no certificate of MSH_SIGNING_CERTIFICATE is valid now"
+    assert why_unfit("rsa-sha1") == ""
+    use(NOW_VALID)
+    why = "ecdsa-sha384 needs an EC key, and MSH_SIGNING_KEY names none"
+    assert why_no_key("ecdsa-sha384") == why_unfit("ecdsa-sha384") == why
+    use(CURVED)
+    assert why_unfit("rsa-sha256") == "rsa-sha256 needs an RSA key, and MSH_SIGNING_KEY names none"
+    use()
+    assert why_unfit("ecdsa-sha384") == ""
+
+
+@pytest.mark.requirement("EB-168")
+@pytest.mark.parametrize(
+    "key", [new_key("short", bits=1024), new_key("odd", curve=ec.SECP256K1())], ids=["RSA", "EC"]
+)
+def test_other_keys_do_not_sign(use: Any, key: SigningKey) -> None:
+    use(key)
+    text = "the key is no RSA key of 2048 bits or more, and none of P-256, P-384 and P-521"
+    assert why_no_key().endswith(f"0.key: {text}")
 
 
 @pytest.mark.requirement("EB-178")

@@ -826,6 +826,25 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "signature_method",
+                    models.CharField(
+                        choices=[
+                            ("rsa-sha256", "RSA with SHA-256"),
+                            ("rsa-sha384", "RSA with SHA-384"),
+                            ("rsa-sha512", "RSA with SHA-512"),
+                            ("ecdsa-sha256", "ECDSA with SHA-256"),
+                            ("ecdsa-sha384", "ECDSA with SHA-384"),
+                            ("ecdsa-sha512", "ECDSA with SHA-512"),
+                            ("rsa-sha1", "RSA with SHA-1, which can be forged"),
+                        ],
+                        db_default="rsa-sha256",
+                        default="rsa-sha256",
+                        help_text="How we sign messages and signals. ECDSA needs an EC key in MSH_SIGNING_KEY, RSA an RSA key. SHA-1 can be forged: only for a partner that takes nothing else.",
+                        max_length=12,
+                        verbose_name="signature method",
+                    ),
+                ),
+                (
                     "certificate",
                     models.TextField(
                         blank=True,
@@ -1277,6 +1296,25 @@ class Migration(migrations.Migration):
                     "signed",
                     models.BooleanField(
                         blank=True, default=None, null=True, verbose_name="signed messages"
+                    ),
+                ),
+                (
+                    "signature_method",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("rsa-sha256", "RSA with SHA-256"),
+                            ("rsa-sha384", "RSA with SHA-384"),
+                            ("rsa-sha512", "RSA with SHA-512"),
+                            ("ecdsa-sha256", "ECDSA with SHA-256"),
+                            ("ecdsa-sha384", "ECDSA with SHA-384"),
+                            ("ecdsa-sha512", "ECDSA with SHA-512"),
+                            ("rsa-sha1", "RSA with SHA-1, which can be forged"),
+                        ],
+                        default=None,
+                        max_length=12,
+                        null=True,
+                        verbose_name="signature method",
                     ),
                 ),
                 (

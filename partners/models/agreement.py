@@ -209,7 +209,14 @@ class Agreement(Ebms2Settings):
     @property
     def signs(self) -> bool:
         """Whether anything that is sent under it is signed."""
-        return self._has_any("signed", "ack_signed")
+        return bool(self.signature_methods)
+
+    @property
+    def signature_methods(self) -> set[str]:
+        """Those by which we sign anything that is sent under it."""
+        channels = self.channels.all() if self.has_channels else ()
+        agreed = (self, *(one.agreed for one in channels))
+        return {one.signature_method for one in agreed if one.signed or one.ack_signed}
 
     @property
     def encrypts(self) -> bool:
@@ -245,6 +252,7 @@ class Agreement(Ebms2Settings):
     def refuse_impossible_receipt(self) -> None:
         """Refuses those of `refuse_impossible_terms` that are about what the partner sends, too."""
         self.refuse_what_cannot_be_verified()
+        self.refuse_what_cannot_be_signed()
         self.refuse_what_cannot_be_encrypted()
         if self.ordered:
             self.refuse_what_order_forbids()

@@ -66,6 +66,7 @@ class Channel(models.Model):
     sync_reply = _as_agreed("sync_reply")
     soap_action = _as_agreed("soap_action")
     signed = _as_agreed("signed")
+    signature_method = _as_agreed("signature_method")
     ack_signed = _as_agreed("ack_signed")
     encrypted = _as_agreed("encrypted")
     address: Any = uri_field(
@@ -201,7 +202,7 @@ class Channel(models.Model):
 TERMS = (
     *("service_type", "our_role", "their_role", "semantics", "ack", "ack_actor", "eliminates"),
     *("retries", "retry_interval", "time_to_live", "persist_duration", "ordered", "sync_reply"),
-    *("soap_action", "signed", "ack_signed", "encrypted"),
+    *("soap_action", "signed", "ack_signed", "signature_method", "encrypted"),
 )
 """The terms that a channel may have of its own, by the names of the agreement's."""
 OF_INCOMING = (

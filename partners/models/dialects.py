@@ -218,6 +218,7 @@ _SETTINGS: dict[str, Settings] = {
             "clock_tolerance",
             "signed",
             "ack_signed",
+            "signature_method",
             "certificate",
             "allow_sha1",
             "keep_expired",

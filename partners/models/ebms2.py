@@ -8,8 +8,10 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from msh.pem import KeyUnusable, certificates_of, enciphering
+from msh.protocol.ebms.signature import ALGORITHMS
 from msh.protocol.flight.gate import WINDOW
 from msh.protocol.flight.value import OnSilence
+from msh.signing_keys import why_unfit
 
 from .fields import bounded_field
 
@@ -56,6 +58,18 @@ class EncryptionMethod(models.TextChoices):
     AES_256_CBC = "aes256-cbc", "AES-256-CBC"
     AES_192_CBC = "aes192-cbc", "AES-192-CBC"
     AES_128_CBC = "aes128-cbc", "AES-128-CBC"
+
+
+class SignatureMethod(models.TextChoices):
+    """What we sign with (EB-168): a key of RSA or of EC, and the hash of all digests."""
+
+    RSA_SHA256 = "rsa-sha256", "RSA with SHA-256"
+    RSA_SHA384 = "rsa-sha384", "RSA with SHA-384"
+    RSA_SHA512 = "rsa-sha512", "RSA with SHA-512"
+    ECDSA_SHA256 = "ecdsa-sha256", "ECDSA with SHA-256"
+    ECDSA_SHA384 = "ecdsa-sha384", "ECDSA with SHA-384"
+    ECDSA_SHA512 = "ecdsa-sha512", "ECDSA with SHA-512"
+    RSA_SHA1 = "rsa-sha1", "RSA with SHA-1, which can be forged"
 
 
 class SyncReply(models.TextChoices):
@@ -245,6 +259,15 @@ class Ebms2Settings(models.Model):
         help_text="Acknowledgments are signed, ours and theirs: one without a signature does not"
         " count. Needs the certificate of the partner, and MSH_SIGNING_KEY.",
     )
+    signature_method = models.CharField(
+        "signature method",
+        max_length=12,
+        choices=SignatureMethod,
+        default=SignatureMethod.RSA_SHA256,
+        db_default=SignatureMethod.RSA_SHA256.value,
+        help_text="How we sign messages and signals. ECDSA needs an EC key in MSH_SIGNING_KEY, RSA"
+        " an RSA key. SHA-1 can be forged: only for a partner that takes nothing else.",
+    )
     certificate = models.TextField(
         "certificate",
         blank=True,
@@ -323,6 +346,15 @@ class Ebms2Settings(models.Model):
             wrong["lenient"] = text
         if wrong:
             raise ValidationError(wrong)
+
+    def refuse_what_cannot_be_signed(self) -> None:
+        """EB-168. Without any key, messages wait for one, and a check says so."""
+        if not (self.signed or self.ack_signed) or self.signature_method not in ALGORITHMS:
+            return
+        if why := why_unfit(self.signature_method):
+            other = "rsa-sha256" if self.signature_method.startswith("ecdsa") else "ecdsa-sha256"
+            cure = f"add one with its certificate, or choose a method such as {other}"
+            raise ValidationError({"signature_method": f"{why}: {cure}."})
 
     @property
     def certificates_to_encrypt_for(self) -> tuple[x509.Certificate, ...]:

@@ -1,5 +1,6 @@
 """Signed messages and Acknowledgments: between two real MSHs, and with a peer that lies."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,7 +55,7 @@ def both(
     tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[tuple[Signing, Signing]]:
     with django_db_blocker.unblock(), two("signed", tmp_path_factory, client_environment) as (a, b):
-        agree(a, b, "b", [B])
+        agree(a, b, "b", [B], signature_method="rsa-sha512")
         agree(b, a, "a", [A, NEXT_A])
         yield a, b
 
@@ -129,13 +130,16 @@ def values(references: Iterable[SignedReference]) -> list[tuple[str, str]]:
 def test_two_msh_exchange_signed_messages_and_signed_acknowledgments(
     both: tuple[Signing, Signing],
 ) -> None:
+    """A signs by another method than B."""
     for here, there in (both, both[::-1]):
+        bits = {True: "512", False: "256"}
         sent = submits(here, 5)
         once = submits(here, 1, DeliverySemantics.BEST_EFFORT)
         until(here, OutboundMessage, sent, state="acknowledged")
         until(there, InboundMessage, [*sent, *once])
         with here.msh.database():
             written = {one.message_id: envelope_of(one) for one in OutboundMessage.objects.all()}
+            assert {method_of(one) for one in written.values()} == {bits[here is both[0]]}
             assert not Incident.objects.exists()
         with there.msh.database():
             for one in InboundMessage.objects.filter(message_id__in=sent):
@@ -147,6 +151,13 @@ def test_two_msh_exchange_signed_messages_and_signed_acknowledgments(
                 assert values(block.digests) == values(references_of(written[one.message_id]))
                 assert len(block.digests) == 1 + len(PAYLOADS)
                 assert values(references_of(answer))
+                assert method_of(answer) == bits[there is both[0]]
+
+
+def method_of(envelope: bytes) -> str:
+    """The hash by which it is signed."""
+    (method,) = re.findall(rb'SignatureMethod Algorithm="[^"]+#rsa-sha([0-9]+)"', envelope)
+    return str(method.decode())
 
 
 def envelope_of(message: OutboundMessage) -> bytes:

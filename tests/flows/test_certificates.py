@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from msh.flows.operations.certificates import call_for_ending
+from msh.flows.operations.certificates import call_for_ending, certificates
 from msh.models import Incident
 from msh.pem import SigningKey
 from partners.models import Agreement, Channel, Credential, Partner
@@ -104,6 +105,23 @@ def test_an_operator_is_called_for_ours(
     settings.MSH_SIGNING_KEY = ["/no/such/file"]
     settings.MSH_SIGNING_CERTIFICATE = ["/no/such/file"]
     assert called() == []
+
+
+@pytest.mark.requirement("EB-168", "EB-178")
+def test_a_key_of_one_kind_does_not_stand_in_for_one_of_the_other(
+    sky: Sky, settings: Any, tmp_path: Path
+) -> None:
+    ours(settings, tmp_path, *(both := (new_key("us", -1, 20), curved("us", 400))))
+    pin(sky, new_key("them", -1, 400), signed=True)
+    used = {one.certificate: one.used_by for one in certificates()[0] if one.whose == "us"}
+    assert used == {both[0].certificate: (sky.agreement.tpa_id,), both[1].certificate: ()}
+    assert called() == [("certificate_ends", "the certificate of MSH_SIGNING_CERTIFICATE")]
+    pin(sky, new_key("them", -1, 400), signature_method="ecdsa-sha256")
+    assert called() == []
+
+
+def curved(name: str, end: int) -> SigningKey:
+    return new_key(name, -1, end, curve=ec.SECP256R1())
 
 
 @pytest.mark.requirement("EB-197")

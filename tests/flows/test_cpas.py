@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from django.core.management import CommandError, call_command
 
 from msh.flows.sending.prepare import SubmitRefused
@@ -155,6 +156,53 @@ def test_certificates_and_encryption_are_taken(given: Path) -> None:
     assert "Our messages have to be signed: set MSH_SIGNING_KEY" in str(answer["notes"])
 
 
+MORE = "http://www.w3.org/2001/04/xmldsig-more#"
+OURS = f"{MORE}rsa-sha256"
+ENC = "http://www.w3.org/2001/04/xmlenc#"
+
+
+@pytest.mark.requirement("EB-168", "EB-195")
+@pytest.mark.parametrize(
+    ("method", "digest", "expected", "note"),
+    [
+        (f"{MORE}rsa-sha512", f"{ENC}sha512", "rsa-sha512", ""),
+        (f"{MORE}ecdsa-sha256", f"{ENC}sha256", "ecdsa-sha256", ""),
+        (
+            "http://www.w3.org/2000/09/xmldsig#rsa-sha1",
+            "http://www.w3.org/2000/09/xmldsig#sha1",
+            "rsa-sha1",
+            "We sign by rsa-sha1, as it says: SHA-1 can be forged.",
+        ),
+        (OURS, f"{ENC}sha512", "rsa-sha256", f"HashFunction {ENC}sha512: ours is that of rsa"),
+        (f"{MORE}rsa-md5", f"{ENC}sha256", "rsa-sha256", f"SignatureAlgorithm {MORE}rsa-md5 is"),
+    ],
+)
+def test_a_cpa_says_by_what_we_sign(
+    given: Path, method: str, digest: str, expected: str, note: str
+) -> None:
+    changed = SIGNED.replace(OURS, method).replace(f"{ENC}sha256", digest)
+    answer = imported(given, cpa(changed), "--we", "acme-1")
+    agreement = Agreement.objects.get()
+    assert agreement.signature_method == expected
+    assert not [one for one in agreement.channels.all() if one.signature_method]
+    signing = [one for one in answer["notes"] if "sign" in one or "Hash" in one]
+    assert note in str(signing)
+    assert bool(note) == (len(signing) > 1), signing  # the other one: we have no key
+    assert agreement.allow_sha1 == (expected == "rsa-sha1")
+
+
+@pytest.mark.requirement("EB-168", "EB-195")
+def test_a_cpa_whose_algorithm_fits_none_of_our_keys_is_refused(
+    given: Path, settings: Any, tmp_path: Path
+) -> None:
+    for name, value in environment(tmp_path, [new_key("us")]).items():
+        setattr(settings, name, [value])
+    elliptic = cpa(SIGNED.replace("rsa-sha256", "ecdsa-sha256"))
+    assert refusal(given, elliptic, "--we", "acme-1").startswith(
+        "signature_method: ecdsa-sha256 needs an EC key, and MSH_SIGNING_KEY names none: add one"
+    )
+
+
 @pytest.mark.requirement("EB-195")
 def test_a_certificate_that_is_only_named_is_given(given: Path, tmp_path: Path) -> None:
     named = re.sub(rb"(?s)<ds:X509Data>.*?</ds:X509Data>", b"", cpa(SIGNED))
@@ -288,10 +336,10 @@ def test_a_cpa_is_exported_as_it_came(given: Path) -> None:
 
 
 def by_hand(settings: Any, folder: Path) -> Agreement:
-    us, them = new_key("us"), new_key("them")
-    for name, value in environment(folder, [us]).items():
+    us, them, curved = new_key("us"), new_key("them"), new_key("us", curve=ec.SECP256R1())
+    for name, value in environment(folder, [us, curved]).items():
         setattr(settings, name, value.split(","))
-    settings.MSH_DECRYPTION_KEY = settings.MSH_SIGNING_KEY
+    settings.MSH_DECRYPTION_KEY = settings.MSH_SIGNING_KEY[:1]
     signal = {"service": SERVICE, "action": "MessageError", "address": "https://h.example/e"}
     agreement = {
         "preset": "ebms-core",
@@ -305,6 +353,7 @@ def by_hand(settings: Any, folder: Path) -> Agreement:
         "service_type": "urn:osb:services",
         "signed": True,
         "ack_signed": True,
+        "signature_method": "rsa-sha512",
         "encrypted": True,
         "certificate": pem_of(them),
         "retries": 5,
@@ -314,6 +363,7 @@ def by_hand(settings: Any, folder: Path) -> Agreement:
         "channels": [
             {"direction": "out", "service": "orders", "action": "new"},
             {"direction": "out", "service": "orders", "action": "ask", **_PLAIN, **_ELSEWHERE},
+            {"direction": "out", "service": "orders", "action": "sum", **_OTHER},
             {"direction": "in", "service": "orders", "action": "confirm", "our_role": "Desk"},
             {"direction": "out", **signal},
         ],
@@ -331,6 +381,7 @@ _PLAIN = {
     "ack_signed": False,
     "encrypted": False,
 }
+_OTHER = {"signature_method": "ecdsa-sha384"}
 _ELSEWHERE = {"address": "https://them.example/questions", "sync_reply": "signalsAndResponse"}
 
 
@@ -342,6 +393,7 @@ def test_a_cpa_made_of_an_agreement_is_that_agreement(
     agreement = by_hand(settings, tmp_path)
     before = exported()
     content = exported_to(given, "--partner", "them")
+    assert f"{MORE}rsa-sha512".encode() in content
     answer = imported(given, content)
     changed = {tuple(one["fields"]) for one in answer["changes"] if one["what"] == "updated"}
     assert changed <= {("encryption_certificate",)}
@@ -356,8 +408,9 @@ def test_a_cpa_made_of_an_agreement_is_that_agreement(
     assert (mirrored.our_party, mirrored.their_party) == ("2", "1")
     assert mirrored.partner.uri == settings.MSH_URI
     ours = {one.action: one.direction for one in mirrored.channels.all()}
-    assert ours == {"confirm": "out", "new": "in", "ask": "in"}
-    assert mirrored.certificate in mirrored.encryption_certificate
+    assert ours == {"confirm": "out", "new": "in", "ask": "in", "sum": "in"}
+    assert mirrored.encryption_certificate in mirrored.certificate
+    assert mirrored.signature_method == "rsa-sha512"
 
 
 @pytest.mark.requirement("EB-200")

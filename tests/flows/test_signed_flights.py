@@ -1,15 +1,21 @@
 """Messages that we sign, while our key is there and while it is not."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from msh.flows.sending.kinds import FlightCopy
 from msh.models import Attempt
 from msh.pem import SigningKey
+from msh.transport.job import Job
 from msh.wire.ebms2.envelope import parse
 from msh.wire.ebms2.signature import references_of, sign
 from msh.wire.ebms2.writer import signed_reference
+from partners.models import Agreement, Channel
 from tests.keys import environment, new_key, pem_of
 from tests.peer.ebms2 import Outgoing, acknowledgment
 
@@ -44,6 +50,49 @@ def test_a_message_waits_for_our_key_and_keeps_its_signature(
     sky.let_pass(agreement.retry_interval + 1)
     (again,) = sky.poll()
     assert again.body == job.body
+
+
+@pytest.mark.requirement("EB-168", "EB-178", "EB-201")
+def test_the_agreement_says_by_what_we_sign_and_a_channel_otherwise(
+    sky: Sky, settings: Any, tmp_path: Path
+) -> None:
+    """What was composed before a change has the signature of before."""
+    us, curved = new_key("us"), new_key("us", curve=ec.SECP256R1())
+    for name, value in environment(tmp_path, [us, curved]).items():
+        setattr(settings, name, value.split(","))
+    agreement = sky.agreement
+    agreement.signed, agreement.certificate = True, pem_of(new_key("them"))
+    agreement.signature_method = "rsa-sha512"
+    agreement.full_clean()
+    agreement.save()
+    channel = {"direction": "out", "service": "urn:orders"}
+    for action, own in (("New", {}), ("Hint", {"signature_method": "ecdsa-sha256"})):
+        Channel.objects.create(agreement=agreement, action=action, **channel, **own)
+    message, hint = sky.submit(), sky.submit(action="Hint")
+    jobs = sky.poll()
+    assert methods(jobs) == {message.pk: "rsa-sha512", hint.pk: "ecdsa-sha256"}
+    first = {row_of(one): one.body for one in jobs}
+
+    Agreement.objects.update(signature_method="rsa-sha384")
+    agreement.channels.all().delete()
+    for job in jobs:
+        sky.end(job)
+    after = sky.submit(action="Hint")
+    sky.let_pass(agreement.retry_interval + 1)
+    again = sky.poll()
+    assert {row_of(one): one.body for one in again}.items() >= first.items()
+    assert methods(again)[after.pk] == "rsa-sha384"
+
+
+def row_of(job: Job) -> int:
+    assert isinstance(job.key, FlightCopy)
+    return job.key.key
+
+
+def methods(jobs: Iterable[Job]) -> dict[int, str]:
+    """By which the message with this key is signed."""
+    found = re.compile(rb'SignatureMethod Algorithm="[^"]+#([^"]+)"')
+    return {row_of(one): found.findall(one.body)[0].decode() for one in jobs}
 
 
 def of_partner(sky: Sky, out: Outgoing, key: SigningKey | None = None) -> tuple[str, bytes]:

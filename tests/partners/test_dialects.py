@@ -2,23 +2,26 @@
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit
+from msh.pem import SigningKey
 from msh.protocol.flight.value import FlightTerms
 from partners.export import exported
 from partners.models import Agreement, Partner
 from partners.models.dialects import Dialect, settings_of
 from partners.presets import PRESETS
 from partners.setup import AGREEMENT, SetupRefused, apply
-from tests.keys import new_key, pem_of
+from tests.keys import environment, new_key, pem_of
 
 pytestmark = pytest.mark.django_db
 
@@ -304,6 +307,38 @@ def test_encryption_has_a_certificate_of_its_own_or_that_of_signatures() -> None
     assert {change.what for change in apply(exported()).changes} == {"unchanged"}
 
 
+@pytest.mark.requirement("EB-168")
+def test_a_method_that_none_of_our_keys_fits_is_refused(settings: Any, tmp_path: Path) -> None:
+    """Where it is set, with the cure. Without any key a check says so, and what is not signed may
+    name any."""
+    curved, them = new_key("us", curve=ec.SECP256R1()), pem_of(new_key("them"))
+    signed = {**EBMS2, "certificate": them, "signed": True, "signature_method": "ecdsa-sha256"}
+    apply(document({**signed, "tpa_id": "cpa-9"}))
+    ours(settings, tmp_path, new_key("us"))
+    why = "ecdsa-sha256 needs an EC key, and MSH_SIGNING_KEY names none: add one with its"
+    cure = f"signature_method: {why} certificate, or choose a method such as rsa-sha256."
+    assert problems(signed) == [cure]
+    assert problems({**signed, "signed": False, "ack_signed": True}) == [cure]
+    apply(document({**signed, "tpa_id": "cpa-8", "signed": False}))
+    channel = {"direction": "out", "service": "urn:orders", "action": "New"}
+    own = {**channel, "signature_method": "ecdsa-sha256"}
+    by_channel = {**signed, "signature_method": "rsa-sha1", "channels": [own]}
+    assert problems(by_channel) == [f"channels[0].{cure}"]
+
+    ours(settings, tmp_path, curved)
+    assert "rsa-sha1 needs an RSA key" in str(problems(by_channel))
+    ours(settings, tmp_path, curved, new_key("us"))
+    apply(document(by_channel))
+    assert {change.what for change in apply(exported()).changes} == {"unchanged"}
+    settings.MSH_SIGNING_KEY = settings.MSH_SIGNING_CERTIFICATE = ["/no/such/file"]
+    apply(document({**signed, "tpa_id": "cpa-7"}))
+
+
+def ours(settings: Any, folder: Path, *keys: SigningKey) -> None:
+    for name, value in environment(folder, keys).items():
+        setattr(settings, name, value.split(","))
+
+
 @pytest.mark.requirement("EB-185", "EB-187")
 @pytest.mark.parametrize(
     ("terms", "problem"),
@@ -319,6 +354,7 @@ def test_encryption_has_a_certificate_of_its_own_or_that_of_signatures() -> None
         ),
         ({"encryption_certificate": "PRIVATE KEY"}, "encryption_certificate: This has a private"),
         ({"encryption_method": "aes128-ecb"}, "encryption_method: "),
+        ({"signature_method": "dsa-sha1"}, "signature_method: "),
         (
             {"certificate": "any", "encrypted": True, "encryption_method": "aes256-cbc"},
             "encryption_method: aes256-cbc needs signed messages.",

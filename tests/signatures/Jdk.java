@@ -81,6 +81,8 @@ public class Jdk {
             (Element) document.getElementsByTagNameNS(XMLSignature.XMLNS, "Signature").item(0);
         DOMValidateContext context = new DOMValidateContext(trusted.getPublicKey(), signature);
         context.setURIDereferencer(parts);
+        // It takes no SHA-1 by default: some of what we verify with it has some.
+        context.setProperty("org.jcp.xml.dsig.secureValidation", false);
         boolean good = factory.unmarshalXMLSignature(context).validate(context);
         System.out.println(good ? "good" : "bad");
         System.exit(good ? 0 : 1);

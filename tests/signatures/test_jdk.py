@@ -9,8 +9,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from msh.protocol.ebms.signature import ALGORITHMS
 from tests.keys import pem_of
-from tests.wire.ebms2.test_signature import EXAMPLE, PARTS, key_of, signed, verified
+from tests.wire.ebms2.test_signature import EXAMPLE, PARTS, key_for, key_of, signed, verified
 
 PROGRAM = Path(__file__).with_name("Jdk.java")
 
@@ -36,12 +37,15 @@ def run(
 
 
 @pytest.mark.requirement("EB-165", "EB-166", "EB-168")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("spoilt", [False, True])
-def test_the_jdk_verifies_what_we_sign(jdk: Path, tmp_path: Path, spoilt: bool) -> None:
+def test_the_jdk_verifies_what_we_sign(
+    jdk: Path, tmp_path: Path, spoilt: bool, algorithm: str
+) -> None:
     pem = tmp_path / "acme.pem"
-    pem.write_text(pem_of(key_of("acme")))
+    pem.write_text(pem_of(key_for(algorithm)))
     parts = {uri: octets + b"!" * spoilt for uri, octets in PARTS.items()}
-    done = run(jdk, "verify", signed(), pem, parts, tmp_path)
+    done = run(jdk, "verify", signed(algorithm=algorithm), pem, parts, tmp_path)
     assert done.stdout.strip() == (b"bad" if spoilt else b"good"), done.stderr
 
 

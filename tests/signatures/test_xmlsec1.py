@@ -7,17 +7,19 @@ from urllib.parse import unquote
 
 import pytest
 
+from msh.protocol.ebms.signature import ALGORITHMS
 from tests.keys import pem_of
-from tests.wire.ebms2.test_signature import PARTS, key_of, signed
+from tests.wire.ebms2.test_signature import PARTS, key_for, signed
 
 
 @pytest.mark.requirement("EB-165", "EB-166", "EB-168")
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("spoilt", ["", "part", "envelope"])
-def test_xmlsec1_verifies_what_we_sign(tmp_path: Path, spoilt: str) -> None:
+def test_xmlsec1_verifies_what_we_sign(tmp_path: Path, spoilt: str, algorithm: str) -> None:
     certificate = tmp_path / "acme.pem"
-    certificate.write_text(pem_of(key_of("acme")))
+    certificate.write_text(pem_of(key_for(algorithm)))
     envelope = tmp_path / "envelope.xml"
-    content = signed()
+    content = signed(algorithm=algorithm)
     if spoilt == "envelope":
         changed = content.replace(b"<eb:Action>", b"<eb:Action>X")
         assert changed != content

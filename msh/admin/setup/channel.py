@@ -69,7 +69,7 @@ class ChannelAdmin(AuditedAdmin):
                     ("semantics", "ack_actor"),
                     ("retries", "retry_interval"),
                     ("time_to_live", "persist_duration"),
-                    "soap_action",
+                    ("soap_action", "signature_method"),
                 )
             },
         ),

@@ -212,6 +212,7 @@ class AgreementInline(StackedInline):
                 "classes": ("collapse",),
                 "fields": (
                     ("signed", "ack_signed"),
+                    "signature_method",
                     "certificate",
                     ("allow_sha1", "keep_expired"),
                 ),

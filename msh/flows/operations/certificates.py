@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import islice
 from operator import or_
 
 from cryptography import x509
@@ -12,7 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from django.db.models import Q
 from django.utils import timezone
 
-from msh.pem import KeyUnusable, certificates_of
+from msh.pem import KeyUnusable, certificates_of, kind_of
+from msh.protocol.ebms.signature import ALGORITHMS
 from msh.protocol.kinds import IncidentKind
 from msh.signing_keys import our_keys
 from msh.store.incidents import has_open, note_ending
@@ -31,8 +33,8 @@ EARLY, LATE = timedelta(days=30), timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`partner`: whose it is; None: ours. `uses`: of USES. `agreements`: those that use it, of ours
-    all that are signed; of one of TLS there are none."""
+    """`partner`: whose it is; None: ours. `uses`: of USES. `agreements`: those that use it; none of
+    one of TLS."""
 
     partner: Partner | None
     uses: tuple[str, ...]
@@ -80,9 +82,11 @@ def certificates() -> tuple[list[Listed], list[str]]:
     """Ours, then those of partners by name; and why some of ours cannot be read."""
     problems: list[str] = []
     agreements = list(_agreements())
-    signed = tuple(one for one in agreements if one.signs)
     ours = [
-        *(Listed(None, (SIGNATURES,), signed, one) for one in _readable(_signing, problems)),
+        *(
+            Listed(None, (SIGNATURES,), tuple(_signing_by(kind_of(one), agreements)), one)
+            for one in _readable(_signing, problems)
+        ),
         *(Listed(None, (CLIENT,), (), one) for one in _readable(_client, problems)),
     ]
     theirs = [*_of_agreements(agreements)]
@@ -122,6 +126,13 @@ def _uses(agreement: Agreement) -> Iterator[tuple[str, x509.Certificate]]:
 
 def _signing() -> list[x509.Certificate]:
     return [one.certificate for one in our_keys()]
+
+
+def _signing_by(kind: str, agreements: Iterable[Agreement]) -> Iterator[Agreement]:
+    """Those under which we sign by keys of this kind."""
+    for one in agreements:
+        if kind in {ALGORITHMS[method].key for method in one.signature_methods}:
+            yield one
 
 
 def _client() -> list[x509.Certificate]:
@@ -223,10 +234,13 @@ def last_certificates() -> Iterator[Last]:
 
 
 def _last_of_agreements(agreements: Sequence[Agreement]) -> Iterator[Last]:
-    signed = [one for one in agreements if one.signs]
-    for one in signed[:1]:
-        of = "of MSH_SIGNING_CERTIFICATE"
-        yield from _last(one.partner_id, SIGNATURES, US, of, _readable(_signing))
+    by_kind: dict[str, list[x509.Certificate]] = {}
+    for certificate in _readable(_signing):
+        by_kind.setdefault(kind_of(certificate), []).append(certificate)
+    for kind, ours in by_kind.items():
+        for one in islice(_signing_by(kind, agreements), 1):
+            of = "of MSH_SIGNING_CERTIFICATE"
+            yield from _last(one.partner_id, SIGNATURES, US, of, ours)
     for one in agreements:
         if not one.keep_expired:
             its = one.partner_id, SIGNATURES, one.partner.name, f"of agreement {one}"

@@ -150,7 +150,11 @@ def made_of(agreement: Agreement, now: datetime | None = None) -> bytes:
         keys = our_keys()
         opens = [one.private.public_key() for one in our_decryption_keys()]
         encryption = [one for one in keys if one.certificate.public_key() in opens]
-        ours = Ours(uri, _pem(valid_at(keys, now)), _pem(valid_at(encryption, now)))
+        signing = {
+            kind: _pem(valid_at([one for one in keys if one.kind == kind], now))
+            for kind in {one.kind for one in keys}
+        }
+        ours = Ours(uri, signing, _pem(valid_at(encryption, now)))
         return compose(cpa_of(agreement, ours, now))
     except (NoActions, KeyUnusable) as problem:
         raise CpaRefused(str(problem)) from None

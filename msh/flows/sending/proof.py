@@ -55,6 +55,8 @@ class Signable(Protocol):
     @property
     def signed(self) -> bool: ...
     @property
+    def signature_method(self) -> str: ...
+    @property
     def boundary(self) -> str: ...
     @property
     def wires(self) -> Sequence[bytes] | None: ...
@@ -71,7 +73,8 @@ def signer_of(row: Signable) -> Callable[[bytes], bytes] | None:
         cid(content_id): part_content(bytes(wire), row.boundary)
         for content_id, wire in zip(row.content_ids or (), row.wires or (), strict=True)
     }
-    return partial(signature.sign, parts=parts, key=our_key())
+    method = row.signature_method
+    return partial(signature.sign, parts=parts, key=our_key(method), algorithm=method)
 
 
 class Sealable(Protocol):

@@ -6,6 +6,7 @@ from typing import Any
 
 from .channel import Channel, channel_of, not_listed, types_listed
 from .message import Defect, Error, Message, MessageHeader, Party, PartyId, Service
+from .signature import USUAL
 from .vocabulary import SERVICE, ErrorCode, Kind, Stage
 
 ALWAYS, NEVER = "always", "never"
@@ -31,11 +32,11 @@ class Agreed:
     we know (EB-039). `service_type`: "" takes any (EB-034). `clock_tolerance`: seconds for which
     a message is taken after its TimeToLive (EB-040).
 
-    `signed`: messages of a business are signed (EB-175). `ack_signed`: so are Acknowledgments, and
-    `can_sign` says whether we have a key (EB-099). `certificates` are those of the partner, in PEM.
-    `allow_sha1`, `keep_expired`: signatures with SHA-1 are taken, and those of a certificate that
-    has run out (EB-169, EB-172). `encrypted`: payloads are encrypted for us, `allow_rsa_1_5`: their
-    keys may be by RSA 1.5 (EB-185).
+    `signed`: messages of a business are signed (EB-175). `ack_signed`: so are Acknowledgments, ours
+    by `signature_method`; `can_sign` says whether we have a key for it (EB-099). `certificates`
+    are those of the partner, in PEM. `allow_sha1`, `keep_expired`: signatures with SHA-1 are
+    taken, and those of a certificate that has run out (EB-169, EB-172). `encrypted`: payloads are
+    encrypted for us, `allow_rsa_1_5`: their keys may be by RSA 1.5 (EB-185).
 
     `channels` are those of what the partner sends, `signals` those of our signals (EB-201).
     `ack_differs`: the Acknowledgments of some Actions are signed, and those of others are not.
@@ -58,6 +59,7 @@ class Agreed:
     clock_tolerance: int = 0
     signed: bool = False
     ack_signed: bool = False
+    signature_method: str = USUAL
     can_sign: bool = False
     certificates: tuple[str, ...] = ()
     allow_sha1: bool = False

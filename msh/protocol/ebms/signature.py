@@ -35,8 +35,44 @@ SIGNATURES = frozenset(
         *(f"{_MORE}ecdsa-sha{bits}" for bits in (256, 384, 512)),
     }
 )
-DIGESTS = frozenset({SHA256, f"{_MORE}sha384", f"{_ENC}sha512"})
+SHA384, SHA512 = f"{_MORE}sha384", f"{_ENC}sha512"
+DIGESTS = frozenset({SHA256, SHA384, SHA512})
 _WITH_SHA1 = frozenset({RSA_SHA1, SHA1})
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What is written in a signature of ours: the URIs of the signature and of its digests.
+    `key`: of which kind it has to be, RSA or EC."""
+
+    method: str
+    digest: str
+    key: str = "RSA"
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether what it signs can be forged."""
+        return self.method in _WITH_SHA1
+
+
+USUAL = "rsa-sha256"
+ALGORITHMS = {
+    USUAL: Algorithm(RSA_SHA256, SHA256),
+    "rsa-sha384": Algorithm(f"{_MORE}rsa-sha384", SHA384),
+    "rsa-sha512": Algorithm(f"{_MORE}rsa-sha512", SHA512),
+    "ecdsa-sha256": Algorithm(f"{_MORE}ecdsa-sha256", SHA256, "EC"),
+    "ecdsa-sha384": Algorithm(f"{_MORE}ecdsa-sha384", SHA384, "EC"),
+    "ecdsa-sha512": Algorithm(f"{_MORE}ecdsa-sha512", SHA512, "EC"),
+    "rsa-sha1": Algorithm(RSA_SHA1, SHA1),
+}
+"""Those that we can sign with, by the name that an agreement has of them (EB-168)."""
+
+
+def name_of(method: str) -> str:
+    """What an agreement calls the algorithm with this URI, or that a CPA names shortly; "" if we
+    cannot sign with it."""
+    name = method.rpartition("#")[2].lower()
+    return name if name in ALGORITHMS else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,8 @@ LOAD_COPIES = Statement(
            agreement.our_party_context, agreement.their_party, agreement.their_party_context,
            message.from_role AS our_role, message.to_role AS their_role, message.service_type,
            {terms("ack", "ack_actor", "eliminates", "sync_reply", "soap_action")},
-           {terms("signed", "ack_signed", "encrypted")}, channel.address AS channel_address,
+           {terms("signed", "ack_signed", "signature_method", "encrypted")},
+           channel.address AS channel_address,
            agreement.encryption_method,
            COALESCE(NULLIF(agreement.encryption_certificate, ''), agreement.certificate)
                AS encryption_certificate,

@@ -184,6 +184,7 @@ class FlyingCopy(RouteColumns):
     ack_actor: str
     ack_signed: bool
     signed: bool
+    signature_method: str
     eliminates: str
     sync_reply: str
     soap_action: str

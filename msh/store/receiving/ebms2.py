@@ -112,7 +112,9 @@ def agreed_of(row: AgreementRow) -> Agreed:
         clock_tolerance=row.clock_tolerance,
         signed=row.signed,
         ack_signed=row.ack_signed,
-        can_sign=any((row.signed, row.ack_signed, *signing)) and not why_no_key(),
+        signature_method=row.signature_method,
+        can_sign=any((row.signed, row.ack_signed, *signing))
+        and not why_no_key(row.signature_method),
         certificates=(row.certificate,) if row.certificate else (),
         allow_sha1=row.allow_sha1,
         keep_expired=row.keep_expired,

@@ -147,7 +147,10 @@ def signal_about(
 def _kept(
     pair: Pair, about: _About, kind: SignalKind, signal: Message, *, signed: bool
 ) -> KeptSignal:
-    sign = partial(signature.sign, parts={}, key=our_key()) if signed else None
+    method = pair.found.agreed.signature_method
+    sign = (
+        partial(signature.sign, parts={}, key=our_key(method), algorithm=method) if signed else None
+    )
     content_type, body = compose_alone(signal, sign)
     return KeptSignal(
         pair.link_id,

@@ -36,6 +36,7 @@ class AgreementRow:
     ordered: bool
     signed: bool
     ack_signed: bool
+    signature_method: str
     certificate: str
     allow_sha1: bool
     keep_expired: bool
@@ -95,7 +96,8 @@ AGREEMENT_COLUMNS = """
     agreement.our_role, agreement.their_role, agreement.ack, agreement.eliminates,
     agreement.lenient, agreement.sync_reply, agreement.refuses_status, agreement.ordered,
     agreement.check_ref_to, agreement.service_type, agreement.clock_tolerance,
-    agreement.signed, agreement.ack_signed, agreement.certificate, agreement.allow_sha1,
+    agreement.signed, agreement.ack_signed, agreement.signature_method, agreement.certificate,
+    agreement.allow_sha1,
     agreement.keep_expired, agreement.encrypted, agreement.allow_rsa_1_5,
     agreement.retry_interval + agreement.retries * agreement.retry_interval AS horizon,
     EXISTS (SELECT FROM msh_outboundlink WHERE partner_id = agreement.partner_id

@@ -51,6 +51,7 @@ class BestEffortRow(CopyRow):
     ack_actor: str
     ack_signed: bool
     signed: bool
+    signature_method: str
     eliminates: str
     sync_reply: str
     soap_action: str
@@ -69,7 +70,7 @@ LOAD_BEST_EFFORT = Statement(
            agreement.id AS agreement_id, agreement.dialect, message.from_role AS our_role,
            message.to_role AS their_role, message.service_type, 'none' AS sync_reply,
            {terms("ack", "ack_actor", "eliminates", "soap_action", "signed", "ack_signed")},
-           {terms("encrypted")}, channel.address AS channel_address,
+           {terms("signature_method", "encrypted")}, channel.address AS channel_address,
            agreement.encryption_method,
            COALESCE(NULLIF(agreement.encryption_certificate, ''), agreement.certificate)
                AS encryption_certificate,

@@ -24,13 +24,19 @@ from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.errors import NotAMessage, Unusable
 from msh.protocol.ebms.message import Message, ReceivedMessage
 from msh.protocol.ebms.signature import (
+    ALGORITHMS,
     C14N,
     ENVELOPED,
     NEXT,
     NEXT_MSH,
+    SHA1,
     SHA256,
+    SHA384,
+    SHA512,
     UNSIGNED_NODES,
+    USUAL,
     XPATH,
+    Algorithm,
     SignatureTerms,
     SignedInfo,
     SignedReference,
@@ -298,9 +304,9 @@ def _digest(method: str, octets: bytes) -> str:
 
 _HASHES: Mapping[str, hashes.HashAlgorithm] = {
     SHA256: hashes.SHA256(),
-    "http://www.w3.org/2000/09/xmldsig#sha1": hashes.SHA1(),  # noqa: S303  where an agreement has it
-    "http://www.w3.org/2001/04/xmldsig-more#sha384": hashes.SHA384(),
-    "http://www.w3.org/2001/04/xmlenc#sha512": hashes.SHA512(),
+    SHA1: hashes.SHA1(),  # noqa: S303  where an agreement has it
+    SHA384: hashes.SHA384(),
+    SHA512: hashes.SHA512(),
 }
 
 
@@ -360,29 +366,32 @@ def _only_signed(root: etree._Element, signature: etree._Element) -> etree._Elem
 # --- Sign ---------------------------------------------------------------------------------------
 
 
-def sign(envelope: bytes, parts: Mapping[str, bytes], key: SigningKey) -> bytes:
+def sign(
+    envelope: bytes, parts: Mapping[str, bytes], key: SigningKey, algorithm: str = USUAL
+) -> bytes:
     """Return the envelope with a signature over itself and its parts, whose octets `parts` has by
-    URI `cid:…`. It is sent as it is, as often as needed (EB-178)."""
+    URI `cid:…`. It is sent as it is, as often as needed (EB-178). `algorithm`: the name of one that
+    is for keys of this kind."""
     root = document.parse_whole(envelope)
-    signature = etree.fromstring(_template(parts, key))
+    signature = etree.fromstring(_template(parts, key, ALGORITHMS[algorithm]))
     next(root.iterchildren(soap("Header"))).append(signature)
     with _xmlsec(parts) as xmlsec:
         _context(xmlsec, key.private, xmlsec.constants.KeyDataFormatPem).sign(signature)
     return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
 
 
-def _template(parts: Iterable[str], key: SigningKey) -> str:
+def _template(parts: Iterable[str], key: SigningKey, algorithm: Algorithm) -> str:
     transforms = (Transform(ENVELOPED), Transform(XPATH, UNSIGNED_NODES), Transform(C14N))
     references = (
-        SignedReference("", key.digest, "", transforms),
-        *(SignedReference(uri, key.digest, "") for uri in parts),
+        SignedReference("", algorithm.digest, "", transforms),
+        *(SignedReference(uri, algorithm.digest, "") for uri in parts),
     )
     written = "\n".join(map(signed_reference, references))
     certificate = b64encode(key.certificate.public_bytes(Encoding.DER)).decode()
     return (
         f'<ds:Signature xmlns:ds="{DS}">\n<ds:SignedInfo>\n'
         f'<ds:CanonicalizationMethod Algorithm="{C14N}"/>\n'
-        f'<ds:SignatureMethod Algorithm="{key.method}"/>\n{written}\n</ds:SignedInfo>\n'
+        f'<ds:SignatureMethod Algorithm="{algorithm.method}"/>\n{written}\n</ds:SignedInfo>\n'
         "<ds:SignatureValue/>\n<ds:KeyInfo><ds:X509Data><ds:X509Certificate>"
         f"{certificate}</ds:X509Certificate></ds:X509Data></ds:KeyInfo>\n</ds:Signature>\n"
     )

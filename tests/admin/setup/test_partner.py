@@ -53,6 +53,7 @@ AGREEMENT = {
     "on_failure": "fail",
     "sync_reply": "none",
     "soap_action": "ebXML",
+    "signature_method": "rsa-sha256",
     "encryption_method": "aes256-gcm",
 }
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from msh.protocol.ebms.signature import (
+    ALGORITHMS,
     C14N,
+    DIGESTS,
     ENVELOPED,
     NEXT,
     NEXT_MSH,
@@ -13,12 +15,14 @@ from msh.protocol.ebms.signature import (
     RSA_SHA256,
     SHA1,
     SHA256,
+    SIGNATURES,
     UNSIGNED_NODES,
     XPATH,
     SignatureTerms,
     SignedInfo,
     SignedReference,
     Transform,
+    name_of,
     shortened,
     why_not_taken,
 )
@@ -80,6 +84,17 @@ def test_what_partners_write_is_taken(signed: SignedInfo) -> None:
 )
 def test_what_could_sign_something_else_is_not_taken(signed: SignedInfo, reason: str) -> None:
     assert reason in why(signed)
+
+
+@pytest.mark.requirement("EB-168")
+def test_each_algorithm_of_ours_is_taken_and_known_by_its_uri() -> None:
+    weak = [name for name, one in ALGORITHMS.items() if one.is_weak]
+    assert weak == ["rsa-sha1"]
+    for name, one in ALGORITHMS.items():
+        assert (one.method in SIGNATURES, one.digest in DIGESTS) == (name not in weak,) * 2
+        assert name_of(one.method) == name_of(name.upper()) == name
+        assert (one.key == "EC") == name.startswith("ecdsa")
+    assert name_of("http://www.w3.org/2000/09/xmldsig#hmac-sha1") == name_of("") == ""
 
 
 @pytest.mark.requirement("EB-168", "EB-169")

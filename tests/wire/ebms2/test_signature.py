@@ -7,10 +7,11 @@ from functools import cache
 from threading import Thread
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
-from msh.protocol.ebms.signature import NEXT, NEXT_MSH, RSA_SHA1, SHA1, SignatureTerms
+from msh.protocol.ebms.signature import ALGORITHMS, NEXT, NEXT_MSH, SignatureTerms
 from msh.wire.ebms2 import signature
 from msh.wire.ebms2.signature import (
     SignatureRefused,
@@ -29,16 +30,23 @@ EXAMPLE = samples.EXAMPLE.encode()
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 PARTS = {"cid:order@acme.example": b"<order/>", "cid:b%25%40x": bytes(range(256)) * 500}
 TERMS = SignatureTerms()
+EC_KEY = new_key("acme", end=10_000, now=NOW, curve=ec.SECP256R1())
 
 
-def key_of(name: str, begin: int = -1, end: int = 1) -> SigningKey:
-    """`begin` and `end`: days from NOW on in which the certificate is valid."""
+def key_of(name: str, begin: int = -1, end: int = 10_000) -> SigningKey:
+    """`begin` and `end`: days from NOW on in which the certificate is valid; by the clock of today,
+    too, which other implementations go by."""
     return new_key(name, begin, end, NOW)
 
 
+def key_for(algorithm: str, name: str = "acme") -> SigningKey:
+    """One of the kind that it needs."""
+    return EC_KEY if algorithm.startswith("ecdsa") else key_of(name)
+
+
 @cache
-def signed(name: str = "acme") -> bytes:
-    return sign(EXAMPLE, PARTS, key_of(name))
+def signed(name: str = "acme", algorithm: str = "rsa-sha256") -> bytes:
+    return sign(EXAMPLE, PARTS, key_for(algorithm, name), algorithm)
 
 
 def verified(
@@ -62,6 +70,19 @@ def test_what_is_signed_verifies_and_says_what_it_covers() -> None:
     found = verified(signed())
     assert [one.uri for one in found.references] == ["", *PARTS]
     assert found.certificate == key_of("acme").certificate
+
+
+@pytest.mark.requirement("EB-168")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_algorithm_is_written_and_verifies(name: str) -> None:
+    key = key_for(name)
+    envelope = signed(algorithm=name)
+    assert f'<ds:SignatureMethod Algorithm="{ALGORITHMS[name].method}"/>'.encode() in envelope
+    found = verified(envelope, key=key, terms=SignatureTerms(allow_sha1=True))
+    assert {one.method for one in found.references} == {ALGORITHMS[name].digest}
+    other = {uri: octets + b"!" for uri, octets in PARTS.items()}
+    with pytest.raises(SignatureRefused, match="does not fit part"):
+        verified(envelope, other, key, SignatureTerms(allow_sha1=True))
 
 
 @pytest.mark.requirement("EB-178")
@@ -127,9 +148,7 @@ def test_a_certificate_is_valid_now(days: tuple[int, int], reason: str) -> None:
 
 @pytest.mark.requirement("EB-168")
 def test_sha_1_where_an_agreement_has_it() -> None:
-    acme = key_of("acme")
-    old = SigningKey(acme.private, acme.certificate, RSA_SHA1, SHA1)
-    envelope = sign(EXAMPLE, PARTS, old)
+    envelope = signed("acme", "rsa-sha1")
     assert "uses SHA-1" in refused(envelope)
     assert verified(envelope, terms=SignatureTerms(allow_sha1=True))
 

@@ -12,7 +12,7 @@ from msh import wire
 from msh.flows.delivery import consumer_http
 from msh.flows.send_budget import BYTES_AT_ONCE
 from msh.flows.sending.submit import submit
-from msh.models import ConsumerKind, Delivery, InboundPayload, Incident
+from msh.models import ConsumerKind, Delivery, InboundMessage, InboundPayload, Incident
 from msh.protocol.message import Payload
 from msh.store.sending.message_sql import LARGE
 from msh.transport.job import Job
@@ -50,6 +50,24 @@ def test_the_payload_is_posted_once_with_the_message_id_as_key() -> None:
     assert ended.started_at == kept.started_at, "both entries carry the same start"
     assert state_of(message) == ("delivered", "completed")
     assert not desk.poll()
+
+
+@pytest.mark.requirement("EB-031", "EB-034")
+def test_type_of_the_service_and_roles_are_headers_if_the_message_has_them() -> None:
+    consumer(HTTP)
+    world = make_world()
+    receive(world)
+    desk = Desk()
+    desk.poll()
+    names = ("X-MSH-Service-Type", "X-MSH-From-Role", "X-MSH-To-Role")
+    assert {*names}.isdisjoint(dict(desk.answer(201).headers))
+
+    (message,) = receive(world)
+    fields = {"service_type": "string", "from_role": "Buyer", "to_role": "urn:Shop"}
+    InboundMessage.objects.filter(pk=message.pk).update(**fields)
+    desk.poll()
+    headers = dict(desk.take_job().headers)
+    assert [headers[name] for name in names] == ["string", "Buyer", "urn:Shop"]
 
 
 def test_several_payloads_are_a_multipart_body() -> None:

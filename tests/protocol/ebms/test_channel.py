@@ -9,6 +9,7 @@ from msh.protocol.ebms.channel import (
     Channel,
     NotListed,
     channel_of,
+    lists_anything,
     not_listed,
     type_meant,
     types_listed,
@@ -130,6 +131,10 @@ def test_nothing_may_be_sent_where_only_the_other_direction_lists_anything(
     channels: tuple[Channel, ...], result: NotListed | None
 ) -> None:
     assert not_listed(channels, "urn:orders", "New", lists=True) == result
+
+
+def test_channels_of_signals_alone_list_nothing() -> None:
+    assert [lists_anything(one) for one in ((), (ERRORS,), ALL)] == [False, False, True]
 
 
 def test_a_term_of_the_channel_comes_before_that_of_the_agreement() -> None:

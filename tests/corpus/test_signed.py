@@ -78,6 +78,18 @@ def test_what_ebms_core_signs_verifies(captured: Path, name: str, count: int) ->
     }
 
 
+@pytest.mark.requirement("EB-098", "EB-171", "EB-179")
+@pytest.mark.parametrize("count", COUNTS)
+def test_its_acknowledgments_of_what_it_has_encrypted_verify(captured: Path, count: int) -> None:
+    """With the digests that the message was signed with, those of the plain payloads."""
+    answer = proven(captured, *read(captured, f"{ENCRYPTED}.{count}.ack"))
+    message = parse(*read(captured, f"{ENCRYPTED}.{count}.message"))
+    (block,) = answer.message.acknowledgments
+    assert {(one.uri, one.value) for one in block.digests} == {
+        (one.uri, one.value) for one in references_of(message.envelope)
+    }
+
+
 @pytest.mark.requirement("EB-171", "EB-176")
 @pytest.mark.parametrize("count", COUNTS[1:])
 def test_what_it_has_encrypted_afterwards_does_not(captured: Path, count: int) -> None:

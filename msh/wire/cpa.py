@@ -28,6 +28,11 @@ _DURATION = re.compile(
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SCHEMES = ("http", "https", "mailto")
 _ERROR, _ANY = "error", ("request", "allPurpose")
+_NOT_ON_CONNECTION = {
+    "responseOnly": "no Acknowledgment on the connection.",
+    "signalsAndResponse": "an application's answer goes by a POST of its own.",
+}
+"""What an answer of ours on the connection does not have of a syncReplyMode (EB-077)."""
 
 
 class CpaRefused(Unreadable):
@@ -241,8 +246,9 @@ class _Reader:
         binding = _binding(sender.exchange_of(channel), "ebXMLSenderBinding")
         reliable = None if binding is None else binding.find(_name("ReliableMessaging"))
         addresses = self._addresses(receiver.transport_of(other))
-        if _attribute(said, "syncReplyMode", "none") == "responseOnly":
-            self._notes.append("syncReplyMode responseOnly: no Acknowledgment on the connection.")
+        sync_reply = _attribute(said, "syncReplyMode", "none")
+        if lacking := _NOT_ON_CONNECTION.get(sync_reply):
+            self._notes.append(f"syncReplyMode {sync_reply}: {lacking}")
         actor = _attribute(said, "actor").rpartition(":")[2]
         if actor == "nextMSH":
             self._notes.append("actor nextMSH: the MSH acknowledges, but passes nothing on.")
@@ -251,7 +257,7 @@ class _Reader:
             ack_signed=_attribute(said, "ackSignatureRequested", "perMessage"),
             eliminates=_attribute(said, "duplicateElimination", "perMessage"),
             ack_actor=actor,
-            sync_reply=_attribute(said, "syncReplyMode", "none"),
+            sync_reply=sync_reply,
             address=_address(addresses, _ANY),
             error_address=_address(addresses, (_ERROR,)),
             retries=_number(reliable, "Retries"),

@@ -221,12 +221,17 @@ def test_a_cpa_has_a_bound() -> None:
         parties(b" " * (LIMIT + 1))
 
 
-@pytest.mark.requirement("EB-198")
-def test_what_cannot_be_done_here_is_said() -> None:
-    document = cpa().replace(b'tp:syncReplyMode="none"', b'tp:syncReplyMode="responseOnly"')
-    assert as_acme(document).notes == (
-        "syncReplyMode responseOnly: no Acknowledgment on the connection.",
-    )
+@pytest.mark.requirement("EB-077", "EB-198")
+@pytest.mark.parametrize(
+    ("mode", "note"),
+    [
+        ("responseOnly", "no Acknowledgment on the connection."),
+        ("signalsAndResponse", "an application's answer goes by a POST of its own."),
+    ],
+)
+def test_what_cannot_be_done_here_is_said(mode: str, note: str) -> None:
+    document = cpa().replace(b'tp:syncReplyMode="none"', f'tp:syncReplyMode="{mode}"'.encode())
+    assert as_acme(document).notes == (f"syncReplyMode {mode}: {note}",)
 
 
 @pytest.mark.requirement("EB-198")

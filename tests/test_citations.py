@@ -16,6 +16,7 @@ SUFFIXES = {".py", ".md", ".html", ".dtd", ".css", ".js", ".toml"}
 
 DECISION = re.compile(r"\bD\d{1,3}\b")
 REQUIREMENT = re.compile(r"\b(?:00[0-4]-\d{2,3}|EB-\d{3})\b")
+MARK = re.compile(r"\bpytest\.mark\.requirement\(([^)]*)\)")
 SECTION = re.compile(r"(?<!\S)(?P<source>\S*)\s§\s?(?P<number>\d[\d.]*\d|\d)")
 FILE = re.compile(
     r"(?<![\w/.-])(?:docs|msh|partners|tests|demo|benchmarks|msh_client|spark_bridge)/[\w./-]+\.(?:py|md|json|dtd)\b"
@@ -70,6 +71,17 @@ def test_every_cited_requirement_is_in_the_list() -> None:
         if found[0] not in {*requirements, *MADE_UP}
     ]
     assert dead == []
+
+
+def test_every_requirement_is_named_by_a_test() -> None:
+    """By the mark of a test, or of all tests of its file: what the mark is given in another way is
+    not seen here, and what the tests prove `make conformance` says."""
+    requirements = read_requirements() | read_requirements("ebms2")
+    named = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for mark in MARK.findall(path.read_text(encoding="utf-8")):
+            named.update(REQUIREMENT.findall(mark))
+    assert [number for number in requirements if number not in named] == []
 
 
 def test_every_cited_section_is_one_of_the_draft() -> None:

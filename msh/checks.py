@@ -29,8 +29,8 @@ from msh.protocol.four_eyes import parse_rules
 from msh.signing_keys import our_keys, why_no_key
 from msh.store import server
 from msh.transport import signature
-from msh.transport.tls import TlsUnusable, client_context
-from partners.models import Agreement, Credential, CredentialKind
+from msh.transport.tls import TlsUnusable, client_context, why_not_shown
+from partners.models import Agreement, Credential, CredentialKind, Partner
 from partners.models.networks import networks_of
 from partners.models.partner import known_by_network
 from partners.retention import kept_longer
@@ -85,6 +85,7 @@ def check_deployment(
             *_old_snapshot(),
             *_unsigned(),
             *_undecrypted(),
+            *_unshown(),
         ]
     except DatabaseError:
         return []  # `check_store` says so
@@ -431,6 +432,20 @@ def _database() -> Iterator[CheckMessage]:
             hint="Its query takes libpq connection parameters, such as sslmode=verify-full.",
             id="msh.E009",
         )
+
+
+def _unshown() -> Iterator[CheckMessage]:
+    """Connections to such a partner fail."""
+    for partner in Partner.objects.exclude(client_certificate="").order_by("name"):
+        name = partner.client_certificate
+        if why := why_not_shown(name):
+            yield Caution(
+                f"Partner {partner.name} is to be shown our client certificate {name}: {why}.",
+                hint=f"MSH_CLIENT_CERTIFICATES is a folder with {name}.pem, which has the"
+                f" certificate and its key without a password, or the key is in {name}.key.",
+                id="msh.W011",
+            )
+            return
 
 
 def _uri(name: str) -> Iterator[CheckMessage]:

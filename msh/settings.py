@@ -32,6 +32,9 @@ MSH_CLIENT_CERTIFICATE = env.str("MSH_CLIENT_CERTIFICATE", default="")
 MSH_CLIENT_KEY = env.str("MSH_CLIENT_KEY", default="")
 """Files (PEM) of the certificate that we show servers of partners which ask for one, and of its
 key. Without the second the first has both."""
+MSH_CLIENT_CERTIFICATES = env.str("MSH_CLIENT_CERTIFICATES", default="")
+"""A folder with others, which single partners are shown: NAME.pem, and NAME.key if the first has no
+key."""
 MSH_CA_BUNDLE = env.str("MSH_CA_BUNDLE", default="")
 """A file (PEM) of the authorities whose certificates servers of partners, and our mail host, may
 have. If empty, those of the system."""

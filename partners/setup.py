@@ -39,7 +39,7 @@ OWN = {"msh_uri": str, "error_uri": str}
 _LIMITED = ("probe_interval", "rate_limit", "undelivered_limit", "undelivered_bytes_limit")
 PARTNER = {
     **dict.fromkeys(("name", "our_uri", "uri", "address", "error_uri", "allowed_networks"), str),
-    **dict.fromkeys(("ca_certificates", "http_proxy"), str),
+    **dict.fromkeys(("ca_certificates", "client_certificate", "http_proxy"), str),
     **dict.fromkeys(("resume_on_late_ack", "never_probe"), bool),
     **dict.fromkeys(_LIMITED, int),
 }

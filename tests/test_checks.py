@@ -10,6 +10,7 @@ from django.db import connection
 
 from msh import checks
 from partners.models import Agreement, Channel, Partner
+from tests.certificates import Authority
 from tests.keys import decrypting, environment, new_key, pem_of
 
 
@@ -95,6 +96,19 @@ def test_wrong_setting_is_an_error(settings: Any, name: str, value: object, chec
 def test_addresses_that_partners_can_send_to(settings: Any, uri: str) -> None:
     settings.MSH_URI = uri
     assert ids() == []
+
+
+@pytest.mark.django_db
+def test_a_client_certificate_that_is_gone_is_called_out(settings: Any, tmp_path: Path) -> None:
+    named = {"name": "acme", "uri": "http://a.example/", "client_certificate": "ours"}
+    Partner.objects.create(**named)
+    settings.MSH_CLIENT_CERTIFICATES = str(tmp_path)
+    (found,) = checks.check_deployment(None)
+    why = f"{tmp_path}/ours.pem: No such file or directory"
+    assert found.id == "msh.W011"
+    assert found.msg == f"Partner acme is to be shown our client certificate ours: {why}."
+    Authority().write(tmp_path / "ours.pem", "us")
+    assert checks.check_deployment(None) == []
 
 
 @pytest.mark.django_db

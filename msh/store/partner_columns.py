@@ -9,7 +9,8 @@ from partners.models import Identity, Partner
 ROUTE_COLUMNS = """
     partner.id AS partner_id, partner.our_uri, partner.uri, partner.address,
     partner.error_address, partner.outgoing_kind, partner.outgoing_secret,
-    partner.ca_certificates, partner.http_proxy, partner.http_proxy_secret,
+    partner.ca_certificates, partner.client_certificate, partner.http_proxy,
+    partner.http_proxy_secret,
     own.msh_uri AS own_uri, own.error_uri AS own_error_uri
 """
 """Columns of tables called `partner` and `own` (the one row of our identity, if there is one)."""
@@ -46,7 +47,7 @@ PARTNER_IN_VERSION = f"""
 
 _FIELDS = (
     *("our_uri", "uri", "address", "error_address", "outgoing_kind", "outgoing_secret"),
-    *("ca_certificates", "http_proxy", "http_proxy_secret"),
+    *("ca_certificates", "client_certificate", "http_proxy", "http_proxy_secret"),
 )
 
 
@@ -62,6 +63,7 @@ class RouteColumns:
     outgoing_kind: str
     outgoing_secret: str
     ca_certificates: str
+    client_certificate: str
     http_proxy: str
     http_proxy_secret: str
     own_uri: str | None

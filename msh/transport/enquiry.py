@@ -57,7 +57,7 @@ async def _ask_all(
     if authorization:
         headers["Authorization"] = authorization
     try:
-        tls = client_context(access.authorities)
+        tls = client_context(access.authorities, access.certificate)
         async with (
             asyncio.timeout(deadline),
             aiohttp.ClientSession(

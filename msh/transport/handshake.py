@@ -115,7 +115,7 @@ def _tunnel(connection: socket.socket, server: Server) -> None:
 def shake_hands(connection: socket.socket, server: Server) -> ssl.SSLSocket:
     """Raises ssl.SSLError, OSError or TlsUnusable; also if the server refuses our certificate after
     the handshake. The connection is closed with what is returned."""
-    context = client_context(server.access.authorities)
+    context = client_context(server.access.authorities, server.access.certificate)
     began = time.monotonic()
     tls = context.wrap_socket(connection, server_hostname=server.host)
     try:
@@ -168,7 +168,7 @@ def _not_trusted(
 def _failed(error: ssl.SSLError, server: Server) -> str:
     reason = error.reason or ""
     if alert := _ABOUT_OURS.get(reason):
-        ours = our_certificate()
+        ours = our_certificate(server.access.certificate)
         if reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
             asks = "our certificate" if ours else "a client certificate (MSH_CLIENT_CERTIFICATE)"
             cure = f"It takes none of our ciphers (MSH_TLS_CIPHERS), or asks for {asks}."
@@ -176,7 +176,8 @@ def _failed(error: ssl.SSLError, server: Server) -> str:
         if ours is None:
             return (
                 f"TLS failed: the server says {alert} ({server}), and we showed none. Set"
-                " MSH_CLIENT_CERTIFICATE and MSH_CLIENT_KEY."
+                " MSH_CLIENT_CERTIFICATE and MSH_CLIENT_KEY, or the client certificate of the"
+                " partner."
             )
         return (
             f"Our certificate is refused: the server says {alert} ({server}). We showed"

@@ -257,7 +257,8 @@ def _place_of(job: Job) -> _Place:
     if access is None:
         return _Place(url)
     is_tls = url.lower().startswith("https:")
-    return _Place(url, client_context(access.authorities) if is_tls else True, access.proxy)
+    tls = client_context(access.authorities, access.certificate) if is_tls else True
+    return _Place(url, tls, access.proxy)
 
 
 def proxied(url: str, proxy: str) -> tuple[dict[str, str], dict[str, Any]]:

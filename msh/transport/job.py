@@ -28,10 +28,12 @@ class Lapse:
 class Access:
     """How a partner is reached. `authorities`: certificates in PEM, one of which must have issued
     that of its server; empty: MSH_CA_BUNDLE or the system's. `proxy`: http://user:password@host:port
-    or empty."""
+    or empty. `certificate`: the name of the one in MSH_CLIENT_CERTIFICATES that it is shown; empty:
+    that of MSH_CLIENT_CERTIFICATE."""
 
     authorities: str = ""
     proxy: str = field(default="", repr=False)
+    certificate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "client_certificate",
+                    models.CharField(blank=True, db_default="", default="", help_text="The name of the certificate of ours that the partner's server is shown: of NAME, the file NAME.pem in the folder MSH_CLIENT_CERTIFICATES. Empty: that of MSH_CLIENT_CERTIFICATE.", max_length=100, validators=[partners.models.fields.check_client_certificate], verbose_name="client certificate"),
+                ),
+                (
                     "http_proxy",
                     models.CharField(
                         blank=True,

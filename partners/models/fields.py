@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from msh.protocol import uri
+from msh.transport.tls import why_not_shown
 
 _PROXY = re.compile(
     r"http://(?:(?P<user>[^:/@\s]+)(?::(?P<password>[^/@\s]*))?@)?"
@@ -56,6 +57,13 @@ def check_proxy(proxy: str) -> None:
     if proxy and not (match and 0 < int(match["place"].rpartition(":")[2]) < 65_536):
         text = "Enter http://host:port, or http://user:password@host:port, % for other characters."
         raise ValidationError(text, code="proxy")
+
+
+def check_client_certificate(name: str) -> None:
+    """Field validator: refuses a certificate of ours that cannot be shown."""
+    if name and (why := why_not_shown(name)):
+        text = f"{why}. Put {name}.pem with the certificate and its key into the folder"
+        raise ValidationError(f"{text} MSH_CLIENT_CERTIFICATES.", code="client_certificate")
 
 
 def uri_field(verbose_name: str, help_text: str, **options: Any) -> "models.CharField[str, str]":

@@ -17,7 +17,7 @@ from partners import secrecy
 
 from .dialects import Dialect
 from .ebms2 import check_certificates
-from .fields import check_proxy, check_visible, proxy_parts, uri_field
+from .fields import check_client_certificate, check_proxy, check_visible, proxy_parts, uri_field
 from .identity import our_identity
 from .networks import check_networks, is_in, networks_of
 
@@ -98,6 +98,17 @@ class Partner(models.Model):
         help_text="Certificates in PEM, one after another: the authorities, one of which must have"
         " issued the certificate of the partner's server, or that certificate itself. Empty: those"
         " of MSH_CA_BUNDLE, or of the system.",
+    )
+    client_certificate = models.CharField(
+        "client certificate",
+        max_length=100,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[check_client_certificate],
+        help_text="The name of the certificate of ours that the partner's server is shown: of NAME,"
+        " the file NAME.pem in the folder MSH_CLIENT_CERTIFICATES. Empty: that of"
+        " MSH_CLIENT_CERTIFICATE.",
     )
     http_proxy = models.CharField(
         "HTTP proxy",
@@ -316,7 +327,7 @@ class Partner(models.Model):
         proxy = self.http_proxy
         if self.http_proxy_secret:
             proxy = proxy.replace("@", f":{secrecy.decrypt(self.http_proxy_secret)}@", 1)
-        return Access(self.ca_certificates, proxy)
+        return Access(self.ca_certificates, proxy, self.client_certificate)
 
     @staticmethod
     def _proxy_password(kept: str) -> str:

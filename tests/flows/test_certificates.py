@@ -15,6 +15,7 @@ from django.utils import timezone
 from msh.flows.operations.certificates import call_for_ending, certificates
 from msh.models import Incident
 from msh.pem import SigningKey
+from msh.transport.job import Access
 from partners.models import Agreement, Channel, Credential, Partner
 from tests.certificates import Authority
 from tests.keys import environment, new_key, pem_of
@@ -171,6 +172,14 @@ def test_certificates_are_listed_with_who_uses_them(
         call_command("certificates")
 
 
+@pytest.mark.requirement("EB-188")
+def test_a_message_goes_out_under_the_certificate_of_its_partner(sky: Sky) -> None:
+    Partner.objects.filter(pk=sky.partner.pk).update(client_certificate="acme")
+    sky.submit()
+    (job,) = sky.poll()
+    assert job.access == Access(certificate="acme")
+
+
 @pytest.mark.requirement("EB-188", "EB-189")
 def test_certificates_of_tls_are_listed_and_called_for(
     sky: Sky, settings: Any, tmp_path: Path
@@ -207,6 +216,23 @@ def test_certificates_of_tls_are_listed_and_called_for(
     assert called_for() == {("certificate_ends", of)}
     given(6)
     assert called_for() == {("certificate_ends_soon", of)}
+    given(400)
+    assert called_for() == set()
+    folder = tmp_path / "clients"
+    folder.mkdir()
+    settings.MSH_CLIENT_CERTIFICATES = str(folder)
+    Authority("authority").write(folder / "acme.pem", "acme", days=(-20, 6))
+    Partner.objects.filter(pk=sky.partner.pk).update(client_certificate="acme")
+    sky.partner.refresh_from_db()
+    own = "the certificate acme of MSH_CLIENT_CERTIFICATES"
+    assert called_for() == {("certificate_ends_soon", own)}
+    used = {one.subject: one.used_by for one in certificates()[0] if one.whose == "us"}
+    assert used == {"CN=us": ("client certificate",), "CN=acme": (sky.partner.name,)}
+    (folder / "acme.pem").unlink()
+    settings.MSH_CLIENT_CERTIFICATES = str(tmp_path)
+    assert certificates()[1] == [f"{tmp_path}/acme.pem: No such file or directory"]
+    Partner.objects.update(client_certificate="")
+    sky.partner.refresh_from_db()
     for what in ("CA certificate", "client certificate"):
         given(400)
         assert called_for() == set()

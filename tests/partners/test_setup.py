@@ -250,6 +250,24 @@ def test_ways_to_a_partner_are_exported_without_the_password() -> None:
     assert Partner.objects.get().access().proxy == "http://us:0ther@proxy:3128"
 
 
+def test_a_certificate_of_ours_for_a_partner_is_named_and_never_exported(
+    settings: Any, tmp_path: Path
+) -> None:
+    pem = Authority().write(tmp_path / "acme.pem", "us").read_text()
+    settings.MSH_CLIENT_CERTIFICATES = str(tmp_path)
+    apply(changed(client_certificate="acme"))
+    assert Partner.objects.get().access().certificate == "acme"
+    document = exported()
+    assert document["partners"][0]["client_certificate"] == "acme"
+    assert not set(pem.splitlines()) & set(as_text(document).split())
+    assert {change.what for change in apply(document).changes} == {"unchanged"}
+    (problem,) = refusal(changed(client_certificate="globex"))
+    assert f"{tmp_path}/globex.pem: No such file or directory. Put globex.pem" in problem
+    assert "not of letters" in str(refusal(changed(client_certificate="../acme")))
+    apply(changed(client_certificate=""))
+    assert Partner.objects.get().access().certificate == ""
+
+
 def test_basic_credentials_both_ways() -> None:
     document = changed(basic_in="acme:what it shows us", basic_out="us:out")
     del document["partners"][0]["token_out"]
@@ -281,6 +299,10 @@ def test_basic_credentials_both_ways() -> None:
         ({"basic_in": "user"}, "partners[0].basic_in: enter a token, or user:password"),
         ({"http_proxy": "http://us:s3cret@x"}, "partners[0].http_proxy: Enter http://host:port"),
         ({"ca_certificates": "nonsense"}, "partners[0].ca_certificates: This is no certificate"),
+        (
+            {"client_certificate": "acme"},
+            "partners[0].client_certificate: MSH_CLIENT_CERTIFICATES is not set. Put acme.pem",
+        ),
         ({"allowed_networks": "10.0.0.0/33"}, "partners[0].allowed_networks: '10.0.0.0/33'"),
     ],
 )

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from msh.protocol.attempt import AttemptOutcome, AttemptResult
 from msh.protocol.reason import Reason
 from msh.transport.job import Access
-from msh.transport.tls import TlsUnusable, client_context, our_certificate
+from msh.transport.tls import TlsUnusable, client_context, our_certificate, why_not_shown
 from msh.transport.way import walk_to
 from tests.certificates import Authority, server_tls, write_certificate
 from tests.peer import Peer
@@ -146,6 +146,88 @@ def test_our_certificate_is_shown_to_partners_that_ask_for_one(
     settings.MSH_CLIENT_CERTIFICATE = str(OURS.write(tmp_path / "right.pem", "msh"))
     assert sent(result_of(transmit(url=peer.address, access=TRUSTING)))
     assert len(peer.received) == 1
+
+
+@pytest.fixture
+def folder(settings: Settings, tmp_path: Path) -> Path:
+    found = tmp_path / "clients"
+    found.mkdir()
+    settings.MSH_CLIENT_CERTIFICATES = str(found)
+    return found
+
+
+def test_a_partner_is_shown_the_certificate_of_its_name_and_others_that_of_all(
+    transmit: Transmit, serve: Serve, settings: Settings, tmp_path: Path, folder: Path
+) -> None:
+    """Each over connections of its own, whoever came first."""
+    settings.MSH_CLIENT_CERTIFICATE = str(OTHER.write(tmp_path / "all.pem", "all"))
+    OURS.write(folder / "acme.pem", "acme")
+    acme, globex = Access(THEIRS.pem, certificate="acme"), Access(THEIRS.pem, certificate="globex")
+    certificate, key = halves(OURS.write(tmp_path / "two.pem", "globex"))
+    (folder / "globex.pem").write_bytes(certificate)
+    (folder / "globex.key").write_bytes(key)
+    peer, other = serve(OURS), serve(OTHER)
+    for access, at_peer in ((acme, True), (TRUSTING, False), (globex, True), (acme, True)):
+        assert sent(result_of(transmit(url=peer.address, access=access))) is at_peer
+        assert sent(result_of(transmit(url=other.address, access=access))) is not at_peer
+    connections = [one.connection for one in peer.received.all()]
+    assert connections[0] == connections[2] != connections[1]
+
+
+def test_refusal_names_the_certificate_that_the_partner_was_shown(
+    transmit: Transmit, serve: Serve, folder: Path
+) -> None:
+    OTHER.write(folder / "acme.pem", "acme")
+    access = Access(THEIRS.pem, certificate="acme")
+    url = serve(OURS).address
+    detail = result_of(transmit(url=url, access=access)).detail
+    shown = f"We showed subject CN=acme, issuer CN=other, {dates((-1, 30))}."
+    assert "Our certificate is refused" in detail
+    assert shown in detail
+    *_, step = walk_to(url, 10.0, access)
+    assert (step.went, step.detail) == (False, detail)
+
+
+def test_a_named_certificate_that_is_replaced_is_read_again_and_one_that_is_gone_stays(
+    transmit: Transmit, serve: Serve, folder: Path, tmp_path: Path
+) -> None:
+    file, access = OTHER.write(folder / "acme.pem", "acme"), Access(THEIRS.pem, certificate="acme")
+    url = serve(OURS).address
+    assert not sent(result_of(transmit(url=url, access=access)))
+    replace(file, OURS.write(tmp_path / "next.pem", "acme").read_bytes())
+    assert sent(result_of(transmit(url=url, access=access)))
+    file.unlink()
+    assert sent(result_of(transmit(url=url, access=access)))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("acme", "acme.pem: No such file or directory"),
+        ("secret", "secret.pem: there is no certificate in PEM"),
+        ("certificate", "certificate.pem: there is no private key in PEM without a password"),
+        ("../ours", "'../ours' is not of letters, digits, dots, _ and - alone"),
+        ("..", "'..' is not of letters"),
+    ],
+)
+def test_a_named_certificate_that_cannot_be_shown_fails_the_attempt(
+    transmit: Transmit, serve: Serve, folder: Path, tmp_path: Path, name: str, why: str
+) -> None:
+    ours = OURS.write(tmp_path / "ours.pem", "msh")
+    (folder / "certificate.pem").write_bytes(halves(ours)[0])
+    (folder / "secret.pem").write_text("s3cret")
+    peer = serve()
+    result = result_of(transmit(url=peer.address, access=Access(THEIRS.pem, certificate=name)))
+    assert (result.reason, result.body_sent) == (Reason.TLS, False)
+    assert why in result.detail
+    assert why in why_not_shown(name)
+    assert "s3cret" not in result.detail
+    assert not peer.received.all()
+
+
+def test_a_name_without_a_folder_is_no_certificate(settings: Settings) -> None:
+    settings.MSH_CLIENT_CERTIFICATES = ""
+    assert why_not_shown("acme") == "MSH_CLIENT_CERTIFICATES is not set"
 
 
 def test_our_certificate_is_shown_to_partners_alone(
@@ -358,7 +440,8 @@ def test_refusal_of_our_certificate_names_it(
             ssl.TLSVersion.TLSv1_3,
             (
                 "TLS failed: the server says certificate required ({place}), and we showed none."
-                " Set MSH_CLIENT_CERTIFICATE and MSH_CLIENT_KEY."
+                " Set MSH_CLIENT_CERTIFICATE and MSH_CLIENT_KEY, or the client certificate of the"
+                " partner."
             ),
         ),
     ],

@@ -98,11 +98,16 @@ def _days(later: datetime, earlier: datetime) -> str:
 
 
 def _users(one: Listed) -> object:
+    if one.shown_to:
+        return _links([markup.link_to(partner) for partner in one.shown_to])
     if not one.agreements:
         if one.partner:
             return markup.link_to(one.partner)
-        return "all partners" if CLIENT in one.uses else markup.DASH
-    links = [(markup.link_to(agreement, agreement.tpa_id),) for agreement in one.agreements]
-    shown = format_html_join(", ", "{}", links[:MOST_USERS])
+        return "all other partners" if CLIENT in one.uses else markup.DASH
+    return _links([markup.link_to(agreement, agreement.tpa_id) for agreement in one.agreements])
+
+
+def _links(links: Sequence[str]) -> str:
+    shown = format_html_join(", ", "{}", [(link,) for link in links[:MOST_USERS]])
     more = len(links) - MOST_USERS
     return format_html("{} and {} more", shown, more) if more > 0 else shown

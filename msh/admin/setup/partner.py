@@ -313,7 +313,13 @@ class PartnerAdmin(AuditedAdmin):
         (
             "Destination",
             {
-                "fields": ("address", "error_address", "ca_certificates", "http_proxy"),
+                "fields": (
+                    "address",
+                    "error_address",
+                    "ca_certificates",
+                    "client_certificate",
+                    "http_proxy",
+                ),
                 "description": _section(DESTINATION, "Where messages to the partner are sent."),
             },
         ),

@@ -4,7 +4,7 @@ soon, and which agreements do."""
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from operator import or_
 
@@ -34,12 +34,13 @@ EARLY, LATE = timedelta(days=30), timedelta(days=7)
 @dataclass(frozen=True, slots=True)
 class Listed:
     """`partner`: whose it is; None: ours. `uses`: of USES. `agreements`: those that use it; none of
-    one of TLS."""
+    one of TLS. `shown_to`: who is shown this client certificate of ours, empty for all others."""
 
     partner: Partner | None
     uses: tuple[str, ...]
     agreements: tuple[Agreement, ...]
     certificate: x509.Certificate
+    shown_to: tuple[Partner, ...] = ()
 
     @property
     def whose(self) -> str:
@@ -47,7 +48,9 @@ class Listed:
 
     @property
     def used_by(self) -> tuple[str, ...]:
-        """Of one of TLS what it is."""
+        """Of one of TLS what it is, or the partners that are shown it."""
+        if self.shown_to:
+            return tuple(one.name for one in self.shown_to)
         if self.uses[0] in (CLIENT, AUTHORITY):
             return self.uses
         return tuple(one.tpa_id for one in self.agreements)
@@ -87,7 +90,11 @@ def certificates() -> tuple[list[Listed], list[str]]:
             Listed(None, (SIGNATURES,), tuple(_signing_by(kind_of(one), agreements)), one)
             for one in _readable(_signing, problems)
         ),
-        *(Listed(None, (CLIENT,), (), one) for one in _readable(_client, problems)),
+        *(
+            Listed(None, (CLIENT,), (), one, partners)
+            for name, partners in _clients().items()
+            for one in _readable(partial(_client, name), problems)
+        ),
     ]
     theirs = [*_of_agreements(agreements)]
     theirs += [
@@ -135,8 +142,18 @@ def _signing_by(kind: str, agreements: Iterable[Agreement]) -> Iterator[Agreemen
             yield one
 
 
-def _client() -> list[x509.Certificate]:
-    return [] if (one := our_certificate()) is None else [one]
+def _clients() -> dict[str, tuple[Partner, ...]]:
+    """The partners that are shown a certificate of ours, by its name: nobody in particular that
+    without one."""
+    found: dict[str, tuple[Partner, ...]] = {"": ()}
+    for partner in Partner.objects.exclude(client_certificate="").order_by("name"):
+        name = partner.client_certificate
+        found[name] = (*found.get(name, ()), partner)
+    return found
+
+
+def _client(name: str) -> list[x509.Certificate]:
+    return [] if (one := our_certificate(name)) is None else [one]
 
 
 def _readable(
@@ -253,9 +270,11 @@ def _last_of_agreements(agreements: Sequence[Agreement]) -> Iterator[Last]:
 
 
 def _last_of_tls() -> Iterator[Last]:
-    for client in _readable(_client):
-        for first in Partner.objects.order_by("name")[:1]:
-            yield Last(first.pk, CLIENT, US, "of MSH_CLIENT_CERTIFICATE", client)
+    for name, partners in _clients().items():
+        of = f"{name} of MSH_CLIENT_CERTIFICATES" if name else "of MSH_CLIENT_CERTIFICATE"
+        for client in _readable(partial(_client, name)):
+            for first in (partners or Partner.objects.order_by("name"))[:1]:
+                yield Last(first.pk, CLIENT, US, of, client)
     for partner in _partners_of_tls():
         for what, shown in _certificates_of_tls(partner):
             of = f"of partner {partner.name}, its {what},"

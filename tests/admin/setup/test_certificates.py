@@ -58,6 +58,9 @@ def test_the_page_has_what_the_command_lists(viewer: Client, settings: Any, tmp_
     agreement = pinned(new_key("them", -20, 300), signed=True)
     authority = Authority("authority", days=(-20, 200))
     agreement.partner.ca_certificates = authority.pem
+    settings.MSH_CLIENT_CERTIFICATES = str(tmp_path)
+    authority.write(tmp_path / "own.pem", "for them")
+    agreement.partner.client_certificate = "own"
     agreement.partner.save()
     client = authority.write(tmp_path / "client.pem", "its", days=(-20, 100)).read_text()
     credential = Credential(partner=agreement.partner)
@@ -79,6 +82,8 @@ def test_the_page_has_what_the_command_lists(viewer: Client, settings: Any, tmp_
         assert one["serial"] in row[SHA]
         assert one["valid_from"][:10] in row["Valid from"]
         assert one["until"][:10] in row["Until"]
+    (own,) = (one for one in named if one["subject"] == "CN=for them")
+    named.remove(own)
     by_use = {(one["whose"] == "us", one["uses"][0]): shown[one["sha256"]] for one in named}
     link, partner = path_of(agreement), reverse("partner_page", args=[agreement.partner.pk])
     assert len(by_use) == 5
@@ -89,7 +94,8 @@ def test_the_page_has_what_the_command_lists(viewer: Client, settings: Any, tmp_
         ((False, "client certificate"), partner),
     ):
         assert f'href="{where}"' in by_use[key]["Used by"]
-    assert by_use[True, "client certificate"]["Used by"] == "all partners"
+    assert f'href="{partner}"' in shown[own["sha256"]]["Used by"]
+    assert by_use[True, "client certificate"]["Used by"] == "all other partners"
 
 
 @pytest.mark.requirement("EB-172")

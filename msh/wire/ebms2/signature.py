@@ -54,6 +54,9 @@ from .reader import read
 from .writer import signed_reference
 
 _LIMIT = 1_100  # References: as many as a package has parts, and some
+_NODE_LIMIT = 50_000
+"""Nodes of an envelope: the time that the XPath takes grows by their square. A thousand parts have
+about 35,000."""
 _NAME_LIMIT = 200  # characters of an algorithm, in a reason
 
 
@@ -143,6 +146,7 @@ def verify(
     """Verify the signature of an envelope in UTF-8. `parts`: the octets of each part, by its URI
     `cid:…`. Raises SignatureRefused; Unreadable as `document.parse_whole`."""
     root = document.parse_whole(envelope)
+    _check_size(root)
     signature = _only_signature(root)
     signed = _signed_info(signature)
     parts = _as_named(signed, parts)
@@ -170,6 +174,21 @@ def _context(xmlsec: Any, key: bytes, form: object) -> Any:
     context = xmlsec.SignatureContext()
     context.key = xmlsec.Key.from_memory(key, form, None)
     return context
+
+
+def _check_size(root: etree._Element) -> None:
+    """Raises SignatureRefused for an envelope of more nodes than are verified: those of its text,
+    its elements, their attributes, comments, and for each element the namespaces in scope."""
+    count = declared = 0
+    for event, node in etree.iterwalk(root, ("start-ns", "end-ns", "start", "comment", "pi")):
+        if event == "start":
+            count += 2 + len(node.attrib) + declared
+        elif event in ("comment", "pi"):
+            count += 2
+        else:
+            declared += 1 if event == "start-ns" else -1
+    if count > _NODE_LIMIT:
+        raise SignatureRefused(f"signs {count} nodes: at most {_NODE_LIMIT} are verified")
 
 
 def _only_signature(root: etree._Element) -> etree._Element:

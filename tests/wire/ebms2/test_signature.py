@@ -304,6 +304,38 @@ def test_a_signature_of_another_form_is_refused(place: bytes, change: bytes, rea
     assert reason in refused(re.sub(place, change, signed()))
 
 
+@pytest.mark.requirement("EB-169")
+@pytest.mark.parametrize(
+    "more",
+    [
+        (True, b"<n1:x/>" * 300),
+        (False, b"<x/>" * 10_000),
+        (False, b"<x/>" * 6_000 + b"<!---->" * 12_000),
+    ],
+    ids=["namespaces", "elements", "comments"],
+)
+def test_an_envelope_whose_verification_would_take_long_is_refused(
+    more: tuple[bool, bytes],
+) -> None:
+    """The XPath is asked of each node, and each namespace that is declared is one of each element
+    below: 26 kB took half a minute, in which no other signature was made or verified."""
+    names = b" ".join(b'xmlns:n%d="urn:n"' % number for number in range(300))
+    envelope = signed().replace(b"<SOAP:Body>", b"<SOAP:Body %s>" % (names if more[0] else b""))
+    envelope = envelope.replace(b"</SOAP:Body>", more[1] + b"</SOAP:Body>")
+    assert "nodes: at most 50000 are verified" in refused(envelope)
+
+
+@pytest.mark.requirement("EB-169")
+def test_an_envelope_of_as_many_parts_as_are_taken_is_not_too_large() -> None:
+    once = signed()
+    for one in (
+        rb"(?s)<eb:Reference.*</eb:Reference>",
+        rb'(?s)<ds:Reference URI="cid:b.*?</ds:R\w+>',
+    ):
+        once = re.sub(one, lambda found: found[0] * 1_000, once)
+    assert refused(once) == "signs cid:b%25%40x twice"
+
+
 @pytest.mark.requirement("EB-172")
 def test_several_certificates_need_one_to_be_named() -> None:
     bare = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", b"", signed())

@@ -1,6 +1,7 @@
 """Signed messages through a socket: what is taken, what is refused and why, how it is answered."""
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -159,6 +160,18 @@ def in_envelope(old: str, new: str) -> Callable[[Signed], Signed]:
     return change
 
 
+def with_a_bit_of(name: str, number: int) -> Callable[[Signed], Signed]:
+    """The first bit of this digest, or of the value, is another."""
+
+    def change(out: Signed) -> Signed:
+        value = re.findall(f"(?s)<ds:{name}>(.*?)</ds:{name}>", out.envelope)[number]
+        octets = b64decode(value)
+        changed = b64encode(bytes([octets[0] ^ 128]) + octets[1:]).decode()
+        return with_envelope(out, out.envelope.replace(value, changed, 1))
+
+    return change
+
+
 def with_payloads(*payloads: tuple[str, str, bytes]) -> Callable[[Signed], Signed]:
     return lambda out: with_envelope(out.but(payloads=payloads), out.envelope)
 
@@ -170,8 +183,12 @@ SPOILT = {
         "does not fit part 'cid:order@peer'",
     ),
     "a bit of the envelope": (in_envelope("conversation-1<", "conversation-0<"), "does not fit"),
-    "a bit of the digest": (in_envelope("(?<=<ds:DigestValue>)..", "AA"), "does not fit"),
-    "a bit of the value": (in_envelope("(?<=<ds:SignatureValue>)..", "AA"), "does not fit"),
+    "a bit of the digest": (with_a_bit_of("DigestValue", 0), "does not fit: the envelope"),
+    "a bit of a part's digest": (
+        with_a_bit_of("DigestValue", 1),
+        "does not fit part 'cid:order@peer'",
+    ),
+    "a bit of the value": (with_a_bit_of("SignatureValue", 0), "does not fit: the envelope"),
     "parts swapped": (
         with_payloads((*ORDER[:2], PICTURE[2]), (*PICTURE[:2], ORDER[2])),
         "does not fit part 'cid:order@peer'",
@@ -264,25 +281,31 @@ def inside_of_another(out: Signed) -> Signed:
     )
 
 
+MISSING = "is missing: the agreement wants messages signed"
+PLACE = "has to stand once, as a child of the SOAP Header"
+CHANGED, ANOTHER = "does not fit: the envelope", "covers another message than the one that is read"
 WRAPPED = {
-    "in the Header": wrapped("<h:old xmlns:h='urn:h'>{}</h:old>"),
-    "in the Body": wrapped("<b:old xmlns:b='urn:b'>{}</b:old>"),
-    "for the next node": wrapped(f"<h:old xmlns:h='urn:h' SOAP:actor='{NEXT}'>{{}}</h:old>"),
-    "two headers, one for the next node": hidden(f'SOAP:actor="{NEXT}"'),
-    "two signatures": two_signatures,
-    "signature in the Body": moved_to("</SOAP:Body>"),
-    "signature in the MessageHeader": moved_to("</eb:MessageHeader>"),
-    "signature under the Envelope": moved_to("</SOAP:Envelope>"),
-    "all of it in the Body": inside_of_another,
+    "in the Header": (wrapped("<h:old xmlns:h='urn:h'>{}</h:old>"), CHANGED),
+    "in the Body": (wrapped("<b:old xmlns:b='urn:b'>{}</b:old>"), CHANGED),
+    "for the next node": (
+        wrapped(f"<h:old xmlns:h='urn:h' SOAP:actor='{NEXT}'>{{}}</h:old>"),
+        CHANGED,
+    ),
+    "two headers, one for the next node": (hidden(f'SOAP:actor="{NEXT}"'), ANOTHER),
+    "two signatures": (two_signatures, PLACE),
+    "signature in the Body": (moved_to("</SOAP:Body>"), MISSING),
+    "signature in the MessageHeader": (moved_to("</eb:MessageHeader>"), MISSING),
+    "signature under the Envelope": (moved_to("</SOAP:Envelope>"), MISSING),
+    "all of it in the Body": (inside_of_another, MISSING),
 }
 
 
 @pytest.mark.requirement("EB-174")
-@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=list(WRAPPED))
+@pytest.mark.parametrize(("wrap", "reason"), WRAPPED.values(), ids=list(WRAPPED))
 def test_wrapped_message_is_refused(
-    send: Send, theirs: Partner, wrap: Callable[[Signed], Signed]
+    send: Send, theirs: Partner, wrap: Callable[[Signed], Signed], reason: str
 ) -> None:
-    assert_refused(send, wrap(signed()), "ds:Signature")
+    assert_refused(send, wrap(signed()), reason)
 
 
 @pytest.mark.requirement("EB-166", "EB-174")

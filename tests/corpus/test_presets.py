@@ -131,13 +131,22 @@ def test_reliable_messages_of_ebms_core_are_taken(corpus: Path, preset: str) -> 
 
 @pytest.mark.requirement("EB-099")
 @pytest.mark.parametrize("count", [0, 1, 3])
-@pytest.mark.parametrize("name", ["interop.signed.ack", "interop.signed256.ack"])
-def test_signed_messages_of_ebms_core_are_taken(corpus: Path, name: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [
+        ("interop.signed.ack", "digikoppeling-rm-signed"),
+        ("interop.signed256.ack", "digikoppeling-rm-signed"),
+        ("interop.encrypted", "digikoppeling-rm-encrypted"),
+    ],
+)
+def test_signed_messages_of_ebms_core_are_taken(
+    corpus: Path, name: str, preset: str, count: int
+) -> None:
     content_type, body = captured(corpus / "captured", f"{name}.{count}.message")
     message = parse(content_type, body).message
     assert message.signed
     assert all(one.signed for one in message.ack_requested)
-    assert not_tolerated("digikoppeling-rm-signed", message) == set()
+    assert not_tolerated(preset, message) == set()
 
 
 @pytest.mark.requirement("EB-195")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from msh import trace_hook
 from msh.allowance import Limited, questions
 from msh.flows.sending.answered import hear, take_answers
-from msh.flows.sending.proof import counting, opened
+from msh.flows.sending.proof import Opening, counting, opened
 from msh.flows.wake_up import WakeUp, wake_up
 from msh.protocol.ebms.agreement import NO_SYNC, tolerated, wrong_parties
 from msh.protocol.ebms.errors import NotAMessage, Unusable
@@ -82,16 +82,15 @@ def receive_fast_path(partner: Partner, incoming: Incoming) -> Answer | None:
         return None
     is_signal = received.message.header.kind.is_signal
     _trace(partner, received.message)
-    if is_signal or received.message.signed or received.encrypted:
+    if is_signal:
         found = find_agreement(partner, received.message)
-        if found is None:
-            return None
-        return _heard(found, (_take_signal if is_signal else _take_message)(found, received))
-    taken = accept_at_once(partner, received)
+        return None if found is None else _heard(found, _take_signal(found, received))
+    opening = Opening(received)
+    taken = accept_at_once(partner, received, opening)
     if taken is None:
         return None
     if isinstance(taken, Attribution):
-        return _heard(taken, _take_message(taken, received))
+        return _heard(taken, _take_message(taken, opening))
     return taken_at_once(partner.pk, taken)
 
 
@@ -127,7 +126,7 @@ def _receive(senders: _Senders, incoming: Incoming) -> Answer:
         if senders.by_mail:
             received = replace(received, message=replace(received.message, sync_reply=False))
         return _heard(found, _take_signal(found, received))
-    return _heard(found, _take_message(found, received))
+    return _heard(found, _take_message(found, Opening(received)))
 
 
 def _heard(found: Attribution, answer: Answer) -> Answer:
@@ -188,10 +187,10 @@ def _errors(found: Attribution, defects: tuple[Defect, ...]) -> tuple[Error, ...
     return errors_to_report(tolerated(defects, found.agreed), found.agreed.lenient)
 
 
-def _take_message(found: Attribution, received: ReceivedMessage) -> Answer:
+def _take_message(found: Attribution, opening: Opening) -> Answer:
     """Take a business message. An Acknowledgment or ErrorList on it counts, even if the message is
     refused (EB-088)."""
-    received = opened(found.agreed, received)
+    received = opening(found.agreed)
     taken = ebms2.receive_message(found, received)
     take_answers(found.partner.pk, found.agreement_id, counting(found, received))
     if taken.wait is not None:

@@ -5,13 +5,14 @@ A cached row counts only together with a statement that finds it unchanged.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import chain
 from typing import Any
 
+from msh.pem import KeyUnusable
 from msh.protocol import effects as do
 from msh.protocol.ebms.agreement import Agreed, under
 from msh.protocol.ebms.arrival import decide, order_of
@@ -63,6 +64,8 @@ _LOAD = Statement(
 
 _LONGEST = timedelta(minutes=1)
 """Longer than it takes to write a message that was read."""
+
+Opened = Callable[[Agreed], ReceivedMessage]
 
 FRESH = 60.0
 """Seconds for which an agreement is cached, and with it the database's clock."""
@@ -160,11 +163,14 @@ def _expires_soon(header: MessageHeader, now: datetime) -> bool:
     return header.time_to_live is not None and header.time_to_live - now < _LONGEST
 
 
-def accept_at_once(partner: Partner, received: ReceivedMessage) -> Accepted | Attribution | None:
+def accept_at_once(
+    partner: Partner, received: ReceivedMessage, opened: Opened
+) -> Accepted | Attribution | None:
     """Take a new message, the next one of its conversation if it is in order, and queue its
     Acknowledgment: in one statement, or two if what it is decided by has to be read. In all other
     cases nothing is done: returns the agreement, for `receive_message`, which takes the lock; or
-    None if no agreement fits."""
+    None if no agreement fits. `opened`: the message as it is under the terms, verified and
+    decrypted."""
     header = received.message.header
     if not partner.in_use:
         return None
@@ -176,14 +182,15 @@ def accept_at_once(partner: Partner, received: ReceivedMessage) -> Accepted | At
             # Nothing was read of this MessageId: the statement checks that it is unknown.
             now = agreement.now + timedelta(seconds=age)
             unknown = KnownRow(None, None, None, None, None, None, None, now)
-            if accepted := _accept_under(partner, agreement.of(header), unknown, received):
+            agreement = agreement.of(header)
+            if accepted := _accept_under(partner, agreement, unknown, opened(agreement.agreed)):
                 return accepted
     if (read := _read(partner, received.message)) is None:
         return None
     row, agreement = read
     accepted = None
     if is_answered_later and not _expires_soon(header, row.now):
-        accepted = _accept_under(partner, agreement, row, received)
+        accepted = _accept_under(partner, agreement, row, opened(agreement.agreed))
     return accepted or agreement.under(partner, unreached=row.unreached)
 
 
@@ -204,7 +211,10 @@ def _accept_under(
     accept = do.Accept(order.number if order else None, None)
     if ruling.effects != (accept, do.QueueAck()) or ruling.notes:
         return None
-    values = _values(agreement, pair, received)
+    try:
+        values = _values(agreement, pair, received)
+    except KeyUnusable:  # whether we can sign was read with the agreement, and is read again
+        return None
     if conversation is None:
         return accept_if_unchanged(UNORDERED, partner, received.payloads, values)
     values |= {

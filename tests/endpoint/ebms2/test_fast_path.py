@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import connection
 from django.db.models import Model
+from pytest_django.fixtures import Settings
 
 from msh.flows.receiving import ebms2 as receiving
 from msh.flows.receiving.incoming import Answer, Incoming
@@ -19,11 +22,14 @@ from msh.store.engine import Call
 from msh.store.receiving import ebms2_fast_path
 from msh.store.receiving.ebms2_sql import KnownRow
 from msh.store.receiving.senders import find_sender
+from msh.wire.ebms2 import signature
 from msh.wire.ebms2.envelope import parse
 from partners.models import Agreement, Credential, OwnIdentity, Partner
 from tests.endpoint.ebms2 import Send, answers, assert_fault
+from tests.endpoint.ebms2.test_signatures import signed
 from tests.flows.costs import statements_of
-from tests.peer.ebms2 import Outgoing, acknowledgment, message, message_order
+from tests.keys import environment, new_key, pem_of
+from tests.peer.ebms2 import Outgoing, ack_requested, acknowledgment, message, message_order
 from tests.sessions import meet
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,6 +92,39 @@ def test_all_else_is_taken_under_the_lock() -> None:
     assert statements(message(cpa_id="cpa-none"), None) == 1
     assert statements(message(timestamp="never"), None) == 0
     assert statements(acknowledgment("m1"), 204) > 1
+
+
+@pytest.mark.requirement("EB-113", "EB-165")
+def test_signed_message_is_one_statement_and_verified_once(
+    ebms2: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy, too, which is taken under the lock."""
+    Agreement.objects.filter(partner=ebms2).update(signed=True, certificate=pem_of(new_key("them")))
+    verify = Mock(side_effect=signature.verified)
+    monkeypatch.setattr(signature, "verified", verify)
+    assert statements(signed(message()), 204) > 1  # what is cached has changed
+    out = signed(message())
+    assert statements(out, 204) == 1
+    assert verify.call_count == 2
+    assert is_locked(out, 204)
+    assert verify.call_count == 3
+    assert InboundMessage.objects.get(message_id=out.message_id).duplicates == 1
+
+
+@pytest.mark.requirement("EB-099")
+def test_key_of_ours_that_has_gone_is_noticed_under_the_lock(
+    ebms2: Partner, settings: Settings, tmp_path: Path
+) -> None:
+    for name, files in environment(tmp_path, [new_key("us")]).items():
+        setattr(settings, name, [files])
+    Agreement.objects.filter(partner=ebms2).update(ack_signed=True)
+    wanted = ack_requested().replace("false", "true")
+    statements(message(ack_requested=wanted), 204)
+    assert statements(message(ack_requested=wanted), 204) == 1
+    settings.MSH_SIGNING_KEY = settings.MSH_SIGNING_CERTIFICATE = []
+    out = message(ack_requested=wanted)
+    assert is_locked(out, 204)
+    assert [one.action for one in answers(out)] == ["MessageError"]
 
 
 @pytest.mark.requirement("EB-040", "EB-113")

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from lxml import etree
 
@@ -253,15 +254,16 @@ def _child(parent: etree._Element, name: str) -> etree._Element:
 def _key_of(
     signature: etree._Element, trusted: Sequence[Trusted], now: datetime
 ) -> x509.Certificate:
-    """The certificate of the agreement that KeyInfo names; the only one if it names none: it
-    chooses, and is never trusted (EB-172). Raises SignatureRefused."""
+    """The certificate of the agreement that KeyInfo has, or else describes by its serial number or
+    its key; the only one if it names none: it chooses, and is never trusted (EB-172). Raises
+    SignatureRefused."""
     if not trusted:
         raise SignatureRefused("cannot be verified: the agreement has no certificate")
     named = set(_named(signature))
     of_key_info = [one for one in trusted if one.certificate.public_bytes(Encoding.DER) in named]
     if named and not of_key_info:
         raise SignatureRefused("names a certificate that is none of the agreement's")
-    chosen = of_key_info or list(trusted)
+    chosen = of_key_info or _described(signature, trusted) or list(trusted)
     if len(chosen) > 1:
         raise SignatureRefused("does not name one of the certificates of the agreement")
     (only,) = chosen
@@ -281,6 +283,32 @@ def _named(signature: etree._Element) -> Iterator[bytes]:
             yield b64decode(element.text or "")
         except ValueError:
             raise SignatureRefused("names a certificate that cannot be read") from None
+
+
+def _described(signature: etree._Element, trusted: Sequence[Trusted]) -> list[Trusted]:
+    """Those with a serial number, or with a key of RSA, that KeyInfo has."""
+    info = signature.find(ds("KeyInfo"))
+    if info is None:
+        return []
+    serials = {(one.text or "").strip() for one in info.iter(ds("X509SerialNumber"))}
+    moduli = {_number(one.text or "") for one in info.iter(ds("Modulus"))}
+    return [
+        one
+        for one in trusted
+        if str(one.certificate.serial_number) in serials or _modulus(one.certificate) in moduli
+    ]
+
+
+def _modulus(certificate: x509.Certificate) -> int | None:
+    key = certificate.public_key()
+    return key.public_numbers().n if isinstance(key, RSAPublicKey) else None
+
+
+def _number(base64: str) -> int:
+    try:
+        return int.from_bytes(b64decode("".join(base64.split()), validate=True), "big")
+    except ValueError:
+        raise SignatureRefused("names a key that cannot be read") from None
 
 
 def _of(certificate: x509.Certificate) -> str:

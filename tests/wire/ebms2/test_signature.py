@@ -1,13 +1,16 @@
 """Signatures: what is signed verifies, and what was changed does not."""
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from threading import Thread
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
@@ -344,6 +347,47 @@ def test_several_certificates_need_one_to_be_named() -> None:
         verify(bare, PARTS, both, TERMS, NOW)
     with pytest.raises(SignatureRefused, match="the agreement has no certificate"):
         verify(signed(), PARTS, [], TERMS, NOW)
+
+
+def serial_of(certificate: x509.Certificate) -> str:
+    number = f"<ds:X509SerialNumber>{certificate.serial_number}</ds:X509SerialNumber>"
+    issuer = f"<ds:X509IssuerSerial><ds:X509IssuerName>CN=x</ds:X509IssuerName>{number}"
+    return f"<ds:X509Data>{issuer}</ds:X509IssuerSerial></ds:X509Data>"
+
+
+def key_value_of(certificate: x509.Certificate) -> str:
+    public = certificate.public_key()
+    assert isinstance(public, RSAPublicKey)
+    modulus = b64encode(public.public_numbers().n.to_bytes(256, "big")).decode()
+    value = f"<ds:Modulus>\n{modulus}\n</ds:Modulus><ds:Exponent>AQAB</ds:Exponent>"
+    return f"<ds:KeyValue><ds:RSAKeyValue>{value}</ds:RSAKeyValue></ds:KeyValue>"
+
+
+@pytest.mark.requirement("EB-172")
+@pytest.mark.parametrize("described", [serial_of, key_value_of])
+def test_one_of_several_certificates_is_named_by_its_number_or_its_key(
+    described: Callable[[x509.Certificate], str],
+) -> None:
+    """As products name it that leave the certificate out: while it is changed, two are pinned."""
+
+    def said(name: str) -> bytes:
+        text = f"<ds:KeyInfo>{described(key_of(name).certificate)}</ds:KeyInfo>"
+        return re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", text.encode(), signed())
+
+    both = [Trusted(key_of(name).certificate) for name in ("acme", "other")]
+    certificate = key_of("acme").certificate
+    assert verify(said("acme"), PARTS, both, TERMS, NOW).certificate == certificate
+    with pytest.raises(SignatureRefused, match="does not fit"):
+        verify(said("other"), PARTS, both, TERMS, NOW)
+    with pytest.raises(SignatureRefused, match="does not name one"):
+        verify(said("a stranger"), PARTS, both, TERMS, NOW)
+
+
+@pytest.mark.requirement("EB-172")
+def test_a_key_that_cannot_be_read_is_refused() -> None:
+    bad = b"<ds:KeyInfo><ds:KeyValue><ds:Modulus>?</ds:Modulus></ds:KeyValue></ds:KeyInfo>"
+    envelope = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", bad, signed())
+    assert refused(envelope) == "names a key that cannot be read"
 
 
 @pytest.mark.requirement("EB-174")

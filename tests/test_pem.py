@@ -55,7 +55,8 @@ def test_a_key_with_its_certificate() -> None:
         (b"none", pem_of(ACME).encode(), "no private key in PEM"),
         (ACME.private, b"none", "the certificate is none"),
         (ACME.private, pem_of(OTHER).encode(), "not that of the certificate"),
-        (private(ec.generate_private_key(ec.SECP256R1())), pem_of(ACME).encode(), "no RSA key"),
+        (private(ec.generate_private_key(ec.SECP224R1())), pem_of(ACME).encode(), "no RSA key"),
+        (private(ec.generate_private_key(ec.SECP256R1())), pem_of(ACME).encode(), "not that of"),
         (private(rsa.generate_private_key(65537, 1024)), pem_of(ACME).encode(), "2048 bits"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from msh.protocol.ebms.signature import ALGORITHMS
+from msh.protocol.ebms.signature import ALGORITHMS, NEXT, NEXT_MSH
+from msh.protocol.ebms.vocabulary import Actor
 from tests.keys import pem_of
 from tests.wire.ebms2.test_signature import EXAMPLE, PARTS, key_for, key_of, signed, verified
 
@@ -47,6 +48,21 @@ def test_the_jdk_verifies_what_we_sign(
     parts = {uri: octets + b"!" * spoilt for uri, octets in PARTS.items()}
     done = run(jdk, "verify", signed(algorithm=algorithm), pem, parts, tmp_path)
     assert done.stdout.strip() == (b"bad" if spoilt else b"good"), done.stderr
+
+
+@pytest.mark.requirement("EB-166")
+@pytest.mark.parametrize(
+    ("actor", "said"), [(NEXT, b"good"), (NEXT_MSH, b"good"), (Actor.TO_PARTY_MSH, b"bad")]
+)
+def test_the_jdk_leaves_out_what_is_for_the_next_node(
+    jdk: Path, tmp_path: Path, actor: str, said: bytes
+) -> None:
+    """By an XPath engine of its own, which reads the expression that we have written."""
+    pem = tmp_path / "acme.pem"
+    pem.write_text(pem_of(key_of("acme")))
+    block = f'<a:block xmlns:a="urn:a" SOAP:actor="{actor}"/></SOAP:Header>'.encode()
+    added = signed().replace(b"</SOAP:Header>", block)
+    assert run(jdk, "verify", added, pem, PARTS, tmp_path).stdout.strip() == said
 
 
 @pytest.mark.requirement("EB-165", "EB-170", "EB-171")

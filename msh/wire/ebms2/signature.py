@@ -59,6 +59,7 @@ _NODE_LIMIT = 50_000
 """Nodes of an envelope: the time that the XPath takes grows by their square. A thousand parts have
 about 35,000."""
 _NAME_LIMIT = 200  # characters of an algorithm, in a reason
+_BARE_XPATH, _XPATH = b"<ds:XPath>", f'<ds:XPath xmlns:SOAP="{SOAP}">'.encode()
 
 
 class SignatureRefused(Exception):
@@ -424,7 +425,10 @@ def sign(
     next(root.iterchildren(soap("Header"))).append(signature)
     with _xmlsec(parts) as xmlsec:
         _context(xmlsec, key.private, xmlsec.constants.KeyDataFormatPem).sign(signature)
-    return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+    # lxml leaves out of ds:XPath what the envelope declares, too, but EB-166 wants it there. In
+    # canonical XML it stands once in either case: the signature fits as before.
+    written = etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+    return written.replace(_BARE_XPATH, _XPATH)
 
 
 def _template(parts: Iterable[str], key: SigningKey, algorithm: Algorithm) -> str:

@@ -1,7 +1,7 @@
 """Signatures: what is signed verifies, and what was changed does not."""
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -11,6 +11,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from lxml import etree
 
 from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.message import ReceivedMessage
@@ -73,6 +75,52 @@ def test_what_is_signed_verifies_and_says_what_it_covers() -> None:
     found = verified(signed())
     assert [one.uri for one in found.references] == ["", *PARTS]
     assert found.certificate == key_of("acme").certificate
+
+
+NAMES = {
+    "SOAP": "http://schemas.xmlsoap.org/soap/envelope/",
+    "ds": "http://www.w3.org/2000/09/xmldsig#",
+}
+CANONICAL = "http://www.w3.org/TR/2001/REC-xml-c14n-20010315"
+MORE, ENC = "http://www.w3.org/2001/04/xmldsig-more#", "http://www.w3.org/2001/04/xmlenc#"
+WRITTEN = {
+    "rsa-sha256": (f"{MORE}rsa-sha256", f"{ENC}sha256"),
+    "rsa-sha384": (f"{MORE}rsa-sha384", f"{MORE}sha384"),
+    "rsa-sha512": (f"{MORE}rsa-sha512", f"{ENC}sha512"),
+    "ecdsa-sha256": (f"{MORE}ecdsa-sha256", f"{ENC}sha256"),
+    "ecdsa-sha384": (f"{MORE}ecdsa-sha384", f"{MORE}sha384"),
+    "ecdsa-sha512": (f"{MORE}ecdsa-sha512", f"{ENC}sha512"),
+    "rsa-sha1": (f"{NAMES['ds']}rsa-sha1", f"{NAMES['ds']}sha1"),
+}
+FOR_THE_NEXT_NODE = (
+    b'<ds:XPath xmlns:SOAP="http://schemas.xmlsoap.org/soap/envelope/">'
+    b'not(ancestor-or-self::node()[@SOAP:actor="urn:oasis:names:tc:ebxml-msg:actor:nextMSH"]'
+    b' | ancestor-or-self::node()[@SOAP:actor="http://schemas.xmlsoap.org/soap/actor/next"])'
+    b"</ds:XPath>"
+)
+
+
+@pytest.mark.requirement("EB-165", "EB-166", "EB-168")
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_is_written_is_what_ebms_2_0_wants(name: str) -> None:
+    """By the names of the specifications, not by those that our own reader takes."""
+    document, (method, digest) = signed(algorithm=name), WRITTEN[name]
+    root = etree.fromstring(document)
+    (written,) = root.findall("SOAP:Header/ds:Signature", NAMES)
+    assert root.findall(".//ds:Signature", NAMES) == [written]
+    info = written[0]
+    references = info.findall("ds:Reference", NAMES)
+    assert [one.get("URI") for one in references] == ["", *PARTS]
+    assert [one.get("Algorithm") for one in info.iter("*") if one.get("Algorithm")] == [
+        *(CANONICAL, method),
+        f"{NAMES['ds']}enveloped-signature",
+        *("http://www.w3.org/TR/1999/REC-xpath-19991116", CANONICAL, digest),
+        *(digest for _ in PARTS),
+    ]
+    assert document.count(b"<ds:XPath") == document.count(FOR_THE_NEXT_NODE) == 1
+    certificate = written.findtext("ds:KeyInfo/ds:X509Data/ds:X509Certificate", "", NAMES)
+    der = key_for(name).certificate.public_bytes(Encoding.DER)
+    assert b64decode(certificate) == der
 
 
 @pytest.mark.requirement("EB-168")

@@ -158,5 +158,6 @@ def test_what_is_encrypted_for_somebody_else_is_refused_and_said_on_both_sides(
     change(a, encryption_certificate=pem_of(NEXT_B))
 
 
+@pytest.mark.requirement("EB-178")
 def test_no_key_is_in_a_row_or_a_log(both: tuple[Signing, Signing]) -> None:
     assert_no_key_is_kept(both)

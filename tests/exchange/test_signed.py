@@ -126,7 +126,7 @@ def values(references: Iterable[SignedReference]) -> list[tuple[str, str]]:
     return [(one.uri, one.value) for one in references]
 
 
-@pytest.mark.requirement("EB-098", "EB-099", "EB-165", "EB-179")
+@pytest.mark.requirement("EB-098", "EB-099", "EB-165", "EB-168", "EB-179")
 def test_two_msh_exchange_signed_messages_and_signed_acknowledgments(
     both: tuple[Signing, Signing],
 ) -> None:
@@ -269,6 +269,7 @@ def client_environment(_letter: str, folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.requirement("EB-178")
 def test_no_key_is_in_a_row_or_a_log(both: tuple[Signing, Signing]) -> None:
     for side in both:
         submits(side, 1)

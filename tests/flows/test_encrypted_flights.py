@@ -46,6 +46,7 @@ def test_every_copy_has_the_bytes_of_the_first(sky: Sky) -> None:
     message = sky.submit(ORDER)
     (job,) = sky.poll()
     assert opened(job) == Opened("application/xml", ORDER.encode())
+    assert b"#aes256-gcm" in job.body
     agree(sky, certificate=pem_of(NEXT))
     for encrypted in (True, False):
         agree(sky, encrypted=encrypted)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from msh.flows.sending.kinds import FlightCopy
 from msh.models import Attempt
 from msh.pem import SigningKey
+from msh.protocol.ebms.signature import SignedReference
 from msh.transport.job import Job
 from msh.wire.ebms2.envelope import parse
 from msh.wire.ebms2.signature import references_of, sign
@@ -100,13 +102,15 @@ def of_partner(sky: Sky, out: Outgoing, key: SigningKey | None = None) -> tuple[
     return "text/xml", sign(envelope, {}, key) if key else envelope
 
 
-@pytest.mark.requirement("EB-069", "EB-099", "EB-179")
+@pytest.mark.requirement("EB-069", "EB-098", "EB-099", "EB-179")
+@pytest.mark.parametrize("ack_signed", [True, False])
 def test_an_acknowledgment_on_the_connection_is_judged_alike(
-    sky: Sky, settings: Any, tmp_path: Path
+    sky: Sky, settings: Any, tmp_path: Path, ack_signed: bool
 ) -> None:
+    """One without signature and digests counts if none was agreed on, with others it does not."""
     them = new_key("them")
     agreement = sky.agreement
-    agreement.signed = agreement.ack_signed = True
+    agreement.signed, agreement.ack_signed = True, ack_signed
     agreement.certificate = pem_of(them)
     agreement.save()
     for name, value in environment(tmp_path, [new_key("us")]).items():
@@ -115,11 +119,17 @@ def test_an_acknowledgment_on_the_connection_is_judged_alike(
     (job,) = sky.poll()
     references = references_of(parse(job.content_type, job.body).envelope)
     plain, end = acknowledgment(message.message_id), "</eb:Acknowledgment>"
-    digests = "".join(map(signed_reference, references))
-    whole = plain.but(extra=plain.extra.replace(end, digests + end))
+
+    def with_digests(*said: SignedReference) -> Outgoing:
+        digests = "".join(map(signed_reference, said))
+        return plain.but(extra=plain.extra.replace(end, digests + end))
+
+    whole = with_digests(*references)
+    of_another = with_digests(replace(references[0], value="AAAA"), *references[1:])
+    unsigned = (whole, "is not signed") if ack_signed else (of_another, "has digests of another")
 
     for out, key, reason in (
-        (whole, None, "is not signed"),
+        (unsigned[0], None, unsigned[1]),
         (plain, them, "has no digests"),
         (whole, new_key("stranger"), "none of the agreement's"),
     ):
@@ -128,5 +138,5 @@ def test_an_acknowledgment_on_the_connection_is_judged_alike(
         assert sky.state(message) == "waiting"
     assert sky.incidents() == ["answer_refused"]
 
-    answered(sky, job, of_partner(sky, whole, them))
+    answered(sky, job, of_partner(sky, whole, them) if ack_signed else of_partner(sky, plain))
     assert sky.state(message) == "acknowledged"

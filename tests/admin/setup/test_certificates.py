@@ -120,6 +120,13 @@ def test_what_has_ended_or_ends_soon_is_said_in_words(
     assert " ".join(words) == f"{word} {left}"
 
 
+@pytest.mark.requirement("EB-172")
+def test_one_that_still_counts_after_its_end_is_shown_as_ended(viewer: Client) -> None:
+    pinned(new_key("them", -20, -1), keep_expired=True, signed=True)
+    (row,) = rows_of(viewer)
+    assert "ended" in row["Until"]
+
+
 @pytest.mark.requirement("EB-185")
 def test_one_certificate_says_all_that_it_is_for(viewer: Client) -> None:
     both = new_key("them", -20, 400)

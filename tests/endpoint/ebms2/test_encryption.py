@@ -264,28 +264,65 @@ def test_whatever_is_wrong_has_the_same_answer_and_the_genuine_message_is_taken(
     assert contents(OUT) == PLAIN
 
 
-@pytest.mark.requirement("EB-176", "EB-187")
-def test_whatever_is_wrong_takes_the_same_steps(
-    theirs: Partner, settings: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+STEPS = [*["_session_key", "_deciphered"] * 4, "_verified", "_check_parts"]
+"""Of two payloads, by two keys of ours."""
+
+
+@pytest.fixture
+def steps(settings: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done with what came."""
     (keys,) = decrypting(tmp_path, [new_key("us"), new_key("our next")]).values()
     settings.MSH_DECRYPTION_KEY = keys.split(",")
-    steps: list[str] = []
+    done: list[str] = []
     for module, name in (
         (encryption, "_session_key"),
         (encryption, "_deciphered"),
         (proof, "_verified"),
         (signature, "_check_parts"),
     ):
-        monkeypatch.setattr(module, name, noted(steps, module, name))
-    of_key = ["_session_key", "_deciphered"]
+        monkeypatch.setattr(module, name, noted(done, module, name))
+    return done
+
+
+def why_refused(theirs: Partner, out: Outgoing) -> str:
+    return receive(theirs, Incoming(out.content_type, out.body)).reason
+
+
+@pytest.mark.requirement("EB-176", "EB-187")
+def test_whatever_is_wrong_takes_the_same_steps(theirs: Partner, steps: list[str]) -> None:
     for name, (make, _) in FAILURES.items():
         if name in ("RSA 1.5", "no key"):
             continue  # everybody sees what is wrong with them
         steps.clear()
-        out = make()
-        assert ALIKE in receive(theirs, Incoming(out.content_type, out.body)).reason
-        assert steps == [*of_key * 4, "_verified", "_check_parts"], name
+        assert ALIKE in why_refused(theirs, make())
+        assert steps == STEPS, name
+
+
+@pytest.mark.requirement("EB-176")
+def test_header_and_agreement_are_read_before_anything_is_decrypted(
+    theirs: Partner, steps: list[str]
+) -> None:
+    for wrong in ({"cpa_id": "cpa-none"}, {"timestamp": "never"}):
+        assert why_refused(theirs, sealed(message(payloads=TWO, **wrong)))
+    assert steps == []
+    assert why_refused(theirs, sealed()) == ""
+    assert steps == STEPS
+
+
+@pytest.mark.requirement("EB-176", "EB-186")
+def test_a_signature_is_over_cms_as_it_comes(send: Send, theirs: Partner) -> None:
+    """Beside a payload that was signed before it was encrypted."""
+    cms = ("cms@peer", "application/pkcs7-mime", b"0\x80")
+    plain = signed(message(payloads=(ORDER, cms)))
+    cipher, _ = encrypted(plain)
+
+    def with_cms(content: bytes) -> Signed:
+        return with_envelope(plain.but(payloads=(cipher, (*cms[:2], content))), plain.envelope)
+
+    assert ALIKE in send(with_cms(b"0\x81")).error
+    assert "does not fit part 'cid:cms@peer'" in Incident.objects.get().detail
+    assert send(with_cms(cms[2])).error == ""
+    assert contents(plain) == [ORDER[1:], cms[1:]]
 
 
 def noted(steps: list[str], module: Any, name: str) -> Callable[..., object]:

@@ -124,7 +124,9 @@ def test_key_of_ours_that_has_gone_is_noticed_under_the_lock(
     settings.MSH_SIGNING_KEY = settings.MSH_SIGNING_CERTIFICATE = []
     out = message(ack_requested=wanted)
     assert is_locked(out, 204)
-    assert [one.action for one in answers(out)] == ["MessageError"]
+    (answer,) = answers(out)
+    errors = [(code, place.rpartition("/")[2]) for code, place in answer.errors]
+    assert (answer.action, errors) == ("MessageError", [("SecurityFailure", "eb:AckRequested")])
 
 
 @pytest.mark.requirement("EB-040", "EB-113")

@@ -11,7 +11,7 @@ import pytest
 from msh.models import History, InboundMessage, Incident, Signal
 from msh.pem import SigningKey, Trusted
 from msh.protocol.ebms.signature import SignatureTerms
-from msh.wire.ebms2.signature import references_of, sign, verify
+from msh.wire.ebms2.signature import sign, verify
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send, answers, let_answers_leave
 from tests.keys import new_key, pem_of
@@ -23,6 +23,7 @@ THEM, STRANGER = "them", "a stranger"
 NEXT = "http://schemas.xmlsoap.org/soap/actor/next"
 SIGNATURE = r"(?s)<ds:Signature .*</ds:Signature>"
 MANIFEST = r"<eb:Manifest.*</eb:Manifest>"
+DIGESTS = "eb:Acknowledgment/{*}Reference"
 TWO = (("order@peer", "text/xml", b"<order/>"), ("picture@peer", "image/png", bytes(range(256))))
 
 
@@ -94,14 +95,17 @@ def test_signed_message_is_taken_and_acknowledged_with_its_digests(
     send: Send, theirs: Partner
 ) -> None:
     out = signed()
-    answer = assert_taken(send, out)
-    written = references_of(out.envelope.encode())
-    digests = [
-        (one.get("URI"), one.findtext("{*}DigestValue"))
-        for one in answer.all("eb:Acknowledgment/{*}Reference")
-    ]
-    assert digests == [(one.uri, one.value) for one in written]
-    assert [uri for uri, _ in digests] == ["", "cid:order@peer", "cid:picture@peer"]
+    digests = assert_taken(send, out).all(DIGESTS)
+    written = Envelope(out.envelope.encode()).all("{*}SignedInfo/{*}Reference")
+    assert list(map(said, digests)) == list(map(said, written))
+    assert [one.get("URI") for one in digests] == ["", "cid:order@peer", "cid:picture@peer"]
+    transforms = [len(one.findall("{*}Transforms/{*}Transform")) for one in digests]
+    assert transforms == [3, 0, 0]
+
+
+def said(reference: Any) -> list[tuple[str, dict[str, str], str]]:
+    """All that is in it: names, attributes and texts."""
+    return [(one.tag, one.attrib, "".join((one.text or "").split())) for one in reference.iter()]
 
 
 @pytest.mark.requirement("EB-099", "EB-111")
@@ -140,13 +144,13 @@ def test_message_without_signature_is_refused_where_it_was_agreed(
     assert_refused(send, message(), "is missing: the agreement wants messages signed")
 
 
-@pytest.mark.requirement("EB-175")
+@pytest.mark.requirement("EB-098", "EB-172", "EB-175")
 def test_signature_that_was_not_agreed_on_is_verified_all_the_same(
     send: Send, theirs: Partner
 ) -> None:
     agree(theirs, signed=False)
-    assert_taken(send, message())
-    assert_taken(send, signed())
+    assert assert_taken(send, message()).all(DIGESTS) == []
+    assert len(assert_taken(send, signed()).all(DIGESTS)) == 1 + len(TWO)
     InboundMessage.objects.all().delete()
     assert_refused(send, signed(key=new_key(STRANGER)), "names a certificate that is none of")
 

@@ -33,7 +33,7 @@ CIPHER_TEXTS = {
 }
 
 
-@pytest.mark.requirement("EB-010", "EB-185")
+@pytest.mark.requirement("EB-010", "EB-175", "EB-185")
 @pytest.mark.parametrize("payload", CIPHER_TEXTS.values(), ids=list(CIPHER_TEXTS))
 def test_encrypted_payload_is_never_delivered_as_it_is(send: Send, payload: dict[str, Any]) -> None:
     assert_refused(send, message(**payload), ("SecurityFailure", "cid:order@peer"))

@@ -66,7 +66,7 @@ def test_what_partners_write_is_taken(signed: SignedInfo) -> None:
     assert why(signed) == ""
 
 
-@pytest.mark.requirement("EB-169", "EB-170")
+@pytest.mark.requirement("EB-166", "EB-169", "EB-170")
 @pytest.mark.parametrize(
     ("signed", "reason"),
     [

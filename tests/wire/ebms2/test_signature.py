@@ -182,6 +182,10 @@ def test_a_key_is_chosen_by_key_info_and_never_trusted_by_it() -> None:
     bare = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", b"", signed())
     assert verified(bare).certificate == acme.certificate
     assert "does not fit" in refused(bare, key=other)
+    value = f"<ds:KeyInfo>{key_value_of(other.certificate)}</ds:KeyInfo>".encode()
+    by_value = re.sub(rb"(?s)<ds:KeyInfo>.*</ds:KeyInfo>", value, signed("other"))
+    assert "does not fit" in refused(by_value)
+    assert verified(by_value, key=other)
 
 
 @pytest.mark.requirement("EB-172")
@@ -213,7 +217,7 @@ def moved(place: bytes) -> bytes:
     return re.sub(SIGNATURE, b"", signed()).replace(place, found[0] + place)
 
 
-@pytest.mark.requirement("EB-174")
+@pytest.mark.requirement("EB-165", "EB-174")
 @pytest.mark.parametrize(
     "wrapped",
     [

@@ -10,13 +10,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from lxml.etree import _Element
 
 from msh.protocol.ebms.cpa import Action, Channel, Cpa, CpaParty, Encryption, Signing
+from msh.protocol.ebms.encryption import XENC
 from msh.protocol.ebms.message import PartyId
 from msh.protocol.ebms.vocabulary import SERVICE
 from msh.protocol.errors import Unreadable
 from msh.wire import document
 from msh.wire.cpa_structure import CPPA, attribute_of, problem_of
 from msh.wire.ebms2.instants import read_instant
-from msh.wire.ebms2.names import ds
+from msh.wire.ebms2.names import DS, EB, SOAP, XLINK, ds
 from msh.wire.text import shown, trimmed
 from msh.wire.values import Problem
 
@@ -33,6 +34,8 @@ _NOT_ON_CONNECTION = {
     "signalsAndResponse": "an application's answer goes by a POST of its own.",
 }
 """What an answer of ours on the connection does not have of a syncReplyMode (EB-077)."""
+_OF_ENVELOPES = (EB.rpartition("/")[0], SOAP, XLINK, DS, XENC)
+"""Namespaces of what envelopes have here. Some CPAs write the folder of ebXML's schema."""
 
 
 class CpaRefused(Unreadable):
@@ -215,6 +218,10 @@ class _Reader:
             self._notes.append("It has a Signature, which is not verified.")
         if root.find(_name("ConversationConstraints")) is not None:
             self._notes.append("ConversationConstraints: conversations are not counted.")
+        self._notes += [
+            f"NamespaceSupported {shown(one)}: no SOAP extension is made or read."
+            for one in _extensions(root)
+        ]
         for name, text in _NOT_DONE:
             self._notes += [text for _ in root.iter(_name(name))]
         for side in (self._us, self._them):
@@ -312,6 +319,16 @@ _NOT_DONE = (
     ),
 )
 """Elements of a CPA, and what is not done here for them."""
+
+
+def _extensions(root: _Element) -> Iterator[str]:
+    """Namespaces that its envelopes may have, and that mean nothing here. A SimplePart has those of
+    payloads."""
+    for binding in root.iter(_name("ebXMLSenderBinding"), _name("ebXMLReceiverBinding")):
+        for one in _all(binding, "NamespaceSupported"):
+            namespace = trimmed(one.text or "")
+            if not namespace.startswith(_OF_ENVELOPES):
+                yield namespace
 
 
 def _uri(uri: str) -> str:

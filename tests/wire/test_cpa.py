@@ -246,6 +246,11 @@ def test_what_cannot_be_done_here_is_said(mode: str, note: str) -> None:
             "credential",
         ),
         (b"<tp:PartyRef", b'<tp:PartyId tp:type="urn:o">2</tp:PartyId>', "'acme' has several"),
+        (
+            b"</tp:ebXMLSenderBinding>",
+            b"<tp:NamespaceSupported> urn:saml </tp:NamespaceSupported>",
+            "NamespaceSupported 'urn:saml': no SOAP extension is made or read.",
+        ),
         (b"</tp:ThisParty", b"<tp:ChannelId>acme-signals</tp:ChannelId>", "the first is used"),
         (
             b"</tp:CompositeList>",
@@ -264,6 +269,30 @@ def test_each_thing_that_is_not_done_is_said(place: bytes, more: bytes, note: st
         document = document.replace(end, end + b"<tp:Signature>" + more + b"</tp:Signature>")
     (found,) = read(document, parties(document)[0]).notes
     assert note in found
+
+
+@pytest.mark.requirement("EB-198")
+@pytest.mark.parametrize(
+    "namespace",
+    [
+        "http://www.oasis-open.org/committees/ebxml-msg/schema/msg-header-2_0.xsd",
+        "http://www.oasis-open.org/committees/ebxml-msg/schema",
+        "http://www.w3.org/2000/09/xmldsig#",
+        "http://www.w3.org/2001/04/xmlenc#",
+    ],
+)
+def test_what_every_envelope_has_is_no_extension(namespace: str) -> None:
+    end = b"</tp:ebXMLSenderBinding>"
+    supported = f"<tp:NamespaceSupported>{namespace}</tp:NamespaceSupported>".encode()
+    assert as_acme(cpa().replace(end, supported + end)).notes == ()
+
+
+@pytest.mark.requirement("EB-198")
+def test_the_namespace_of_a_payload_is_no_extension_of_the_envelope() -> None:
+    part = b'<tp:SimplePart tp:id="more" tp:mimetype="application/xml">%s</tp:SimplePart>'
+    supported = b"<tp:NamespaceSupported>urn:orders</tp:NamespaceSupported>"
+    begin = b"<tp:Packaging "
+    assert as_acme(cpa().replace(begin, part % supported + begin)).notes == ()
 
 
 @pytest.mark.requirement("EB-198")

@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 from lxml import etree
 
-from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, plan
+from msh.flows.operations.cpas import CpaRefused, Plan, Wanted, carry_out, made_of, plan
 from msh.protocol.ebms.cpa import Cpa
 from msh.store.history import Actor
 from msh.wire.cpa import parties, read
@@ -92,6 +92,37 @@ def test_what_we_write_is_valid_by_the_schema_and_read_again(corpus: Path) -> No
         again = read(written, cpa.ours)
         assert sorted(again.actions, key=repr) == sorted(cpa.actions, key=repr), name
         assert replace(again, actions=(), notes=()) == replace(cpa, actions=(), notes=()), name
+
+
+@pytest.mark.requirement("EB-200")
+def test_a_cpa_made_of_an_agreement_is_valid_by_the_schema(corpus: Path) -> None:
+    schema = etree.XMLSchema(etree.parse(corpus / "ebms-core/xsd/cpp-cpa-2_0.xsd"))
+    for _, content, wanted in each(corpus):
+        with transaction.atomic():
+            carry_out(in_force(content, wanted), TESTER)
+            schema.assertValid(etree.fromstring(made_of(Agreement.objects.get(), TODAY)))
+            transaction.set_rollback(True)
+
+
+@pytest.mark.requirement("EB-201")
+def test_business_of_digikoppeling_is_reliable_and_its_signals_are_best_effort(
+    corpus: Path,
+) -> None:
+    names = set()
+    for name, content, wanted in each(corpus):
+        if "cpaStubEBF.rm." not in name:
+            continue
+        names.add(name)
+        with transaction.atomic():
+            planned = in_force(content, wanted)
+            carry_out(planned, TESTER)
+            for one in Agreement.objects.get().channels.all():
+                terms = (one.agreed.ack, one.agreed.eliminates)
+                assert terms == ("always", "always"), (name, one.action)
+            for signals in (planned.cpa.signals_out, planned.cpa.signals_in):
+                assert (signals.ack, signals.eliminates) == ("never", "never"), name
+            transaction.set_rollback(True)
+    assert len(names) == 9
 
 
 def outcome(content: bytes, wanted: Wanted, now: datetime = TODAY) -> str:

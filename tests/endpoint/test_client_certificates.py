@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import ssl
+from base64 import b64encode
 from collections.abc import Callable
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -22,7 +23,7 @@ from msh.allowance import guesses
 from msh.endpoint import EndpointApplication
 from msh.models import InboundMessage
 from msh.processes import spawn, stop
-from partners.models import Credential, Partner, digest_of
+from partners.models import Credential, CredentialKind, Partner, digest_of
 from tests.certificates import Authority
 from tests.peer import Peer, normal
 from tests.waiting import wait_until
@@ -69,11 +70,14 @@ def send(peer: Peer) -> Send:
     """Send the next message from this address; status and reason of the answer."""
     numbers = iter(range(1, 100))
 
-    def send(certificate: str = "", token: str = "", address: str = PROXY) -> tuple[int, str]:
+    def send(
+        certificate: str = "", token: str = "", address: str = PROXY, basic: str = ""
+    ) -> tuple[int, str]:
         complete = peer.complete(normal(sequence_number=next(numbers)))
         headers = {"X-Forwarded-For": "192.0.2.7"}
         headers |= {"X-Client-Certificate": certificate} if certificate else {}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= {"Authorization": f"Basic {basic}"} if basic else {}
         request = RequestFactory().post(
             "/ebxml/",
             complete.body,
@@ -139,6 +143,17 @@ def test_both_must_be_of_the_same_partner(send: Send, certificate: str, tmp_path
         assert send(quote(shown), token)[0] == 401
     assert InboundMessage.objects.count() == 1
     assert send("", "token")[0] == 204
+
+
+def test_bearer_and_basic_stay_possible(send: Send, certificate: str, partner: Partner) -> None:
+    """Without a certificate, and beside it."""
+    sha256 = digest_of("acme:password")
+    Credential.objects.create(partner=partner, kind=CredentialKind.BASIC, sha256=sha256)
+    password = b64encode(b"acme:password").decode()
+    for beside in ("", quote(certificate)):
+        assert send(beside, token="token") == (204, "")
+        assert send(beside, basic=password) == (204, "")
+    assert send(basic=b64encode(b"acme:another").decode())[0] == 401
 
 
 def test_unknown_certificate_is_named_in_the_answer(

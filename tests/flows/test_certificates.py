@@ -172,7 +172,7 @@ def test_certificates_are_listed_with_who_uses_them(
         call_command("certificates")
 
 
-@pytest.mark.requirement("EB-188")
+@pytest.mark.requirement("EB-189")
 def test_a_message_goes_out_under_the_certificate_of_its_partner(sky: Sky) -> None:
     Partner.objects.filter(pk=sky.partner.pk).update(client_certificate="acme")
     sky.submit()

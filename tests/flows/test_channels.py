@@ -1,6 +1,7 @@
 """What we send under an agreement with channels: only what is listed, with the terms of its channel
 (EB-201)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from msh.protocol.ebms.vocabulary import SERVICE
 from msh.store.engine import run
 from msh.store.flights.flight_sql import LOAD_COPIES
 from msh.transport.job import Job
+from msh.wire.ebms2.envelope import parse
 from partners.models import Channel
 from partners.models.partner import OutgoingKind
-from tests.keys import new_key, pem_of
+from tests.keys import environment, new_key, pem_of
 from tests.peer import Peer
 from tests.peer.ebms2 import Envelope, Outgoing, acknowledgment, message, ping
 
@@ -184,7 +186,13 @@ def test_channels_of_signals_list_nothing() -> None:
 
 def test_each_action_is_sent_with_its_own_terms() -> None:
     sky = sky_with(
-        out("New", our_role="Buyer", eliminates="never", soap_action="{action}"),
+        out(
+            "New",
+            our_role="Buyer",
+            eliminates="never",
+            soap_action="{action}",
+            sync_reply="mshSignalsOnly",
+        ),
         out("Hint", **HINT),
         out("Stock", ordered=True, address=ELSEWHERE, their_role="Store"),
         our_role="Shop",
@@ -201,6 +209,8 @@ def test_each_action_is_sent_with_its_own_terms() -> None:
     assert b"Buyer" in sent["New"].body
     assert b"DuplicateElimination" not in sent["New"].body
     assert b"AckRequested" in sent["New"].body
+    assert b"SyncReply" in sent["New"].body
+    assert b"SyncReply" not in sent["Stock"].body
     assert b"AckRequested" not in sent["Hint"].body
     assert b"Shop" in sent["Hint"].body
     assert b"MessageOrder" in sent["Stock"].body
@@ -210,6 +220,20 @@ def test_each_action_is_sent_with_its_own_terms() -> None:
         "Hint": sky.partner.uri,
         "Stock": ELSEWHERE,
     }
+
+
+def test_each_action_is_signed_as_its_channel_says(settings: Any, tmp_path: Path) -> None:
+    for name, value in environment(tmp_path, [new_key("us")]).items():
+        setattr(settings, name, [value])
+    certified = {"certificate": pem_of(new_key("them"))}
+    sky = sky_with(out("New", signed=True), out("Stock"), signed=False, **certified)
+    for action in ("New", "Stock"):
+        sky.submit(action=action)
+    is_signed = {
+        action: parse(job.content_type, job.body).message.signed
+        for action, job in jobs_by_action(sky).items()
+    }
+    assert is_signed == {"New": True, "Stock": False}
 
 
 def test_each_action_is_sent_again_as_its_channel_says() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.core.management import CommandError, call_command
+from django.db import DatabaseError
 
 from msh.flows.sending.prepare import SubmitRefused
 from msh.flows.sending.submit import submit
@@ -48,7 +49,7 @@ def what(answer: Any) -> set[tuple[str, str]]:
     return {(one["thing"], one["what"]) for one in answer["changes"]}
 
 
-@pytest.mark.requirement("EB-195", "EB-196", "EB-201")
+@pytest.mark.requirement("EB-195", "EB-196", "EB-197", "EB-201")
 def test_a_cpa_becomes_a_partner_with_an_agreement_and_channels(given: Path) -> None:
     answer = imported(given, cpa(), "--we", "acme-1")
     assert (answer["we"], answer["partner"], answer["applied"]) == ("acme", "globex", True)
@@ -127,7 +128,7 @@ def test_the_same_again_changes_nothing(given: Path) -> None:
     assert CpaDocument.objects.count() == 1
 
 
-@pytest.mark.requirement("EB-195")
+@pytest.mark.requirement("EB-195", "EB-200")
 def test_a_changed_one_says_what_changes_and_for_how_many(given: Path) -> None:
     imported(given, cpa(), "--we", "acme-1")
     Partner.objects.update(in_use=True)
@@ -144,6 +145,35 @@ def test_a_changed_one_says_what_changes_and_for_how_many(given: Path) -> None:
     assert "Messages under way under it: 1." in shown
     assert Agreement.objects.get().retries == 5
     assert [bytes(one.content) for one in CpaDocument.objects.all()] == [changed, cpa()]
+    assert exported_to(given.with_name("exported.xml")) == changed
+
+
+@pytest.mark.requirement("EB-195")
+def test_an_import_that_fails_at_its_last_step_changes_nothing(
+    given: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**values: object) -> None:
+        assert Channel.objects.filter(agreement__tpa_id="cpa-1").exists()
+        raise DatabaseError
+
+    monkeypatch.setattr(CpaDocument.objects, "create", fail)
+    before = exported()
+    with pytest.raises(DatabaseError):
+        imported(given, cpa(), "--we", "acme-1")
+    assert exported() == before
+    assert not Partner.objects.exists()
+
+
+@pytest.mark.requirement("EB-195", "EB-198")
+def test_a_signature_of_the_cpa_is_only_shown(given: Path) -> None:
+    """It is verified by nobody, whatever it is."""
+    inner = b'<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#"/>'
+    end = b"</tp:Packaging>"
+    given.write_bytes(cpa().replace(end, end + b"<tp:Signature>" + inner + b"</tp:Signature>"))
+    text = StringIO()
+    call_command("cpa", str(given), "--we", "acme-1", stdout=text)
+    assert "\nNote: It has a Signature, which is not verified.\n" in text.getvalue()
+    assert Agreement.objects.get().tpa_id == "cpa-1"
 
 
 @pytest.mark.requirement("EB-195", "EB-201")
@@ -154,6 +184,16 @@ def test_certificates_and_encryption_are_taken(given: Path) -> None:
     assert agreement.certificate == certificate_of("globex")
     assert agreement.encryption_method == "aes256-gcm"
     assert "Our messages have to be signed: set MSH_SIGNING_KEY" in str(answer["notes"])
+
+
+@pytest.mark.requirement("EB-198")
+def test_an_encryption_that_we_do_not_know_is_said(given: Path) -> None:
+    unknown = ENCRYPTED.replace("2009/xmlenc11#aes256-gcm", "2001/04/xmlenc#rc4")
+    assert unknown != ENCRYPTED
+    answer = imported(given, cpa(SIGNED + unknown), "--we", "acme-1")
+    assert "EncryptionAlgorithm rc4 is not known: aes256-gcm is used." in answer["notes"]
+    agreement = Agreement.objects.get()
+    assert (agreement.encrypted, agreement.encryption_method) == (True, "aes256-gcm")
 
 
 MORE = "http://www.w3.org/2001/04/xmldsig-more#"
@@ -263,7 +303,7 @@ def test_a_cpa_out_of_force_is_refused(
         assert why in refusal(given, document, "--we", "acme-1", "--not-yet")
 
 
-@pytest.mark.requirement("EB-199")
+@pytest.mark.requirement("EB-195", "EB-199")
 @pytest.mark.parametrize(
     ("content", "why"),
     [

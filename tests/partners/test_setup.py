@@ -231,6 +231,7 @@ def test_client_certificates_are_added_and_exported(tmp_path: Path) -> None:
         assert not set(key.splitlines()) & set(problem.split())
 
 
+@pytest.mark.requirement("EB-189")
 def test_ways_to_a_partner_are_exported_without_the_password() -> None:
     authority, other = Authority().pem.strip(), Authority().pem.strip()
     given = {"ca_certificates": [authority, other], "http_proxy": "http://us:s3cret@proxy:3128"}
@@ -250,6 +251,7 @@ def test_ways_to_a_partner_are_exported_without_the_password() -> None:
     assert Partner.objects.get().access().proxy == "http://us:0ther@proxy:3128"
 
 
+@pytest.mark.requirement("EB-189")
 def test_a_certificate_of_ours_for_a_partner_is_named_and_never_exported(
     settings: Any, tmp_path: Path
 ) -> None:

@@ -106,7 +106,19 @@ def test_two_partners_at_one_address_share_no_connection(transmit: Transmit, ser
     assert connections[0] == connections[2] != connections[1]
 
 
-def test_older_tls_is_refused(transmit: Transmit, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_tls_1_2_and_1_3_are_spoken(
+    transmit: Transmit, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    tls = server_tls(THEIRS.write(tmp_path / "server.pem", "server"))
+    tls.minimum_version = tls.maximum_version = version
+    with Peer(tls=tls) as peer:
+        assert result_of(transmit(url=peer.address, access=TRUSTING)).status == 204
+
+
+def test_older_tls_is_refused(transmit: Transmit, settings: Settings, tmp_path: Path) -> None:
+    """Whatever our ciphers would allow."""
+    settings.MSH_TLS_CIPHERS = "ALL:@SECLEVEL=0"
     tls = server_tls(THEIRS.write(tmp_path / "server.pem", "server"))
     tls.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):

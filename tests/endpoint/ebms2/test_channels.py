@@ -8,6 +8,7 @@ import pytest
 from msh.models import InboundMessage
 from partners.models import Agreement, Channel, Partner
 from tests.endpoint.ebms2 import Send, answers
+from tests.keys import new_key, pem_of
 from tests.peer.ebms2 import SYNC_REPLY, Envelope, Outgoing, message, message_order
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.requirement("EB-201")]
@@ -113,6 +114,17 @@ def test_terms_differ_by_action(send: Send, list_channel: List) -> None:
     assert too_much == [("Inconsistent", "eb:AckRequested")]
     assert refused(send, from_role="Thief") == [("ValueNotRecognized", "eb:Role")]
     assert InboundMessage.objects.count() == 2
+
+
+def test_only_messages_of_a_channel_that_says_so_must_be_signed(
+    send: Send, list_channel: List
+) -> None:
+    Agreement.objects.update(certificate=pem_of(new_key("them")))
+    list_channel("New", signed=True)
+    list_channel("Hint")
+
+    assert refused(send) == [("SecurityFailure", "ds:Signature")]
+    assert sent(send, action="Hint") == TAKEN
 
 
 def test_messages_of_one_action_are_in_order_those_of_another_are_not(

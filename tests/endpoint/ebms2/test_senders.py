@@ -5,9 +5,9 @@ import pytest
 from msh.models import History, InboundMessage, Signal
 from partners.models import Partner
 from tests.endpoint.ebms2 import Send, agree, assert_fault
-from tests.peer.ebms2 import (
-    message,
-)
+from tests.endpoint.ebms2.test_signatures import signed
+from tests.keys import new_key, pem_of
+from tests.peer.ebms2 import acknowledgment, message, message_error, ping, status_request
 from tests.peer.sending import Request
 from tests.wire import samples as draft
 
@@ -29,6 +29,27 @@ def test_message_of_no_agreement_is_a_fault(send: Send, partner: Partner) -> Non
     assert not Signal.objects.exists()
     noted = History.objects.filter(event="MessageOfNoAgreement")
     assert {one.partner for one in noted} == {Partner.objects.get(name="hospital")}
+
+
+@pytest.mark.requirement("EB-191")
+def test_signal_under_the_agreement_of_another_partner_is_a_fault(
+    send: Send, ebms2: Partner
+) -> None:
+    cpa_id = "cpa-of-other"
+    agree(Partner.objects.create(name="other", uri="http://other.example/"), tpa_id=cpa_id)
+    signals = (
+        acknowledgment("m1", cpa_id=cpa_id),
+        message_error("m1", cpa_id=cpa_id),
+        ping(cpa_id=cpa_id),
+        status_request("m1", cpa_id=cpa_id),
+    )
+
+    for signal in signals:
+        assert_fault(send(signal), 403, "Server")
+
+    assert not Signal.objects.exists()
+    noted = History.objects.filter(event="MessageOfNoAgreement")
+    assert {one.partner for one in noted} == {ebms2}
 
 
 @pytest.mark.requirement("EB-064")
@@ -62,6 +83,23 @@ def test_partner_without_credential_is_known_by_network_and_agreement(
     assert InboundMessage.objects.count() == 1
 
 
+@pytest.mark.requirement("EB-190", "EB-064")
+def test_partners_of_one_network_are_told_apart_by_their_agreements(
+    send: Send, ebms2: Partner
+) -> None:
+    names = ("clinic", "surgery")
+    for name in names:
+        uri = f"http://{name}.example/"
+        one = Partner.objects.create(name=name, uri=uri, allowed_networks="127.0.0.0/8")
+        agree(one, tpa_id=f"cpa-of-{name}")
+
+    for name in reversed(names):
+        out = message(cpa_id=f"cpa-of-{name}")
+        assert send(out, token=None).status == 204
+        stored = InboundMessage.objects.get(message_id=out.message_id)
+        assert stored.link.partner.name == name
+
+
 @pytest.mark.requirement("EB-190")
 @pytest.mark.parametrize("networks", ["", "0.0.0.0/0", "192.0.2.0/24"])
 def test_partner_is_never_known_by_its_agreement_alone(send: Send, networks: str) -> None:
@@ -71,6 +109,18 @@ def test_partner_is_never_known_by_its_agreement_alone(send: Send, networks: str
     agree(partner, tpa_id="cpa-2")
 
     assert send(message(cpa_id="cpa-2"), token=None).status == 401
+
+
+@pytest.mark.requirement("EB-190")
+def test_agreement_that_wants_signatures_shows_nobody_by_itself(send: Send, ebms2: Partner) -> None:
+    """EB-190 would allow it; but nothing is read before it is known whose it is."""
+    partner = Partner.objects.create(name="clinic", uri="http://clinic.example/")
+    agree(partner, tpa_id="cpa-2", signed=True, certificate=pem_of(new_key("them")))
+
+    assert send(signed(message(cpa_id="cpa-2")), token=None).status == 401
+    partner.allowed_networks = "127.0.0.0/8"
+    partner.save()
+    assert send(signed(message(cpa_id="cpa-2")), token=None).status == 204
 
 
 @pytest.mark.requirement("EB-190")

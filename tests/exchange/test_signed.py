@@ -221,7 +221,9 @@ def test_acknowledgment_that_lies_is_none(peer: Ebms2Partner) -> None:
     for said, key, reason in wrong:
         acknowledge(peer, message.message_id, said, key)
         refused = History.objects.of_message(message.message_id)
-        assert refused.filter(event="AcknowledgmentRefused", detail__contains=reason).exists()
+        assert refused.filter(
+            event="PartnerAcknowledgmentRefused", detail__contains=reason
+        ).exists()
     message.refresh_from_db()
     assert message.state == "flying"
     (incident,) = Incident.objects.filter(partner=peer.agreement.partner_id)

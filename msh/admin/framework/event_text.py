@@ -10,8 +10,11 @@ from msh.flows.operations.inspection.trace import IN_PROGRESS, NOT_RECORDED, Mom
 from msh.models import Direction
 from msh.models.history import REFUSED
 from msh.protocol.attempt import AttemptOutcome
+from msh.protocol.ebms.vocabulary import Kind
 from msh.protocol.kinds import DUPLICATE, EARLY_WARNING
+from msh.protocol.vocabulary import MessageType
 from msh.store.history import ITSELF
+from msh.store.receiving.refusals import event_of
 
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
@@ -139,6 +142,11 @@ _DECIDED = {
 }
 """Words for the same events if an operator, not the application, caused them."""
 _BOTH = {
+    **{
+        event_of(kind): f"{kind} of the partner was refused"
+        for kind in (*MessageType, *Kind)
+        if kind.is_signal
+    },
     "SecondPersonAsked": "A second person was asked to confirm",
     "SecondPersonConfirmed": "Confirmed by a second person and done",
     "SecondPersonRefused": "Refused by a second person",

@@ -30,12 +30,12 @@ from msh.protocol.ebms.proof import (
     why_not_acknowledged,
 )
 from msh.protocol.ebms.signature import SignatureTerms, SignedReference
-from msh.protocol.ebms.vocabulary import ErrorCode
+from msh.protocol.ebms.vocabulary import ErrorCode, Kind
 from msh.protocol.errors import Unreadable
 from msh.protocol.message import Payload
 from msh.signing_keys import our_key
 from msh.store.receiving.ebms2_answers import Attribution
-from msh.store.receiving.refusals import note, refuse_answer
+from msh.store.receiving.refusals import event_of, note, refuse_answer
 from msh.store.sending.sent import find_sent
 from msh.wire import part_content
 from msh.wire.dialect import dialect_named
@@ -45,7 +45,7 @@ from msh.wire.values import cid
 
 logger = logging.getLogger(__name__)
 
-REFUSED = "AcknowledgmentRefused"
+REFUSED = event_of(Kind.ACKNOWLEDGMENT)
 """The event of an Acknowledgment that does not count."""
 
 

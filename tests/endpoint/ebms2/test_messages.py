@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from msh.admin.framework.event_text import event_text
 from msh.models import History, InboundMessage, Signal
 from tests.endpoint.ebms2 import Send, answers
 from tests.peer import Peer, normal
@@ -128,7 +129,9 @@ def test_broken_signal_is_never_answered(send: Send, broken: dict[str, str]) -> 
     assert (response.status, response.body) == (204, b"")
     assert response.error
     assert not Signal.objects.exists()
-    assert History.objects.get().event == "AcknowledgmentRefused"
+    event = History.objects.get()
+    assert event.event == "PartnerAcknowledgmentRefused"
+    assert event_text(event.event, event.direction) == "Acknowledgment of the partner was refused"
 
 
 @pytest.mark.requirement("EB-088")

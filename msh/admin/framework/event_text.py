@@ -14,7 +14,7 @@ from msh.protocol.ebms.vocabulary import Kind
 from msh.protocol.kinds import DUPLICATE, EARLY_WARNING
 from msh.protocol.vocabulary import MessageType
 from msh.store.history import ITSELF
-from msh.store.receiving.refusals import event_of
+from msh.store.receiving.refusals import refusal_event
 
 _OUT = {
     "MessageSubmitted": "Submitted by the application",
@@ -143,7 +143,7 @@ _DECIDED = {
 """Words for the same events if an operator, not the application, caused them."""
 _BOTH = {
     **{
-        event_of(kind): f"{kind} of the partner was refused"
+        refusal_event(kind): f"{kind} of the partner was refused"
         for kind in (*MessageType, *Kind)
         if kind.is_signal
     },

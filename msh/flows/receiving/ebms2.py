@@ -27,7 +27,7 @@ from msh.store.receiving import ebms2
 from msh.store.receiving.ebms2_answers import Attribution
 from msh.store.receiving.ebms2_fast_path import accept_at_once, find_agreement
 from msh.store.receiving.ebms2_services import answer_question
-from msh.store.receiving.refusals import event_of, note, note_refused, refuse_answer
+from msh.store.receiving.refusals import note, note_refused, refusal_event, refuse_answer
 from msh.wire.dialect import answer_of, fault
 from msh.wire.ebms2.envelope import parse
 from partners.models import Partner
@@ -172,7 +172,7 @@ def _refuse_unusable(senders: _Senders, problem: Unusable) -> Answer:
     if found is None:
         return _refuse_unknown(senders, partial)
     if partial.kind.is_signal:
-        event = event_of(partial.kind)
+        event = refusal_event(partial.kind)
         note(found.partner.pk, partial.message_id, event, reason, code=error.code)
         return Answer(TAKEN, reason)
     if not partial.message_id:
@@ -225,7 +225,7 @@ def _take_signal(found: Attribution, received: ReceivedMessage) -> Answer:
 
 def _refuse_signal(found: Attribution, message: Message, error: Error) -> Answer:
     header, partner_id = message.header, found.partner.pk
-    event, code, reason = event_of(header.kind), error.code, error.description
+    event, code, reason = refusal_event(header.kind), error.code, error.description
     about = _about(message)
     if not (header.kind.answers and refuse_answer(partner_id, about, event, reason, code)):
         note(partner_id, header.message_id, event, reason, code=code)

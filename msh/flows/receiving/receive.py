@@ -34,7 +34,7 @@ from msh.store import capacity
 from msh.store.receiving.accept import Accepted
 from msh.store.receiving.fast_path import accept_at_once
 from msh.store.receiving.messages import queue_error, receive_message
-from msh.store.receiving.refusals import count_unrecorded, event_of, may_record, note
+from msh.store.receiving.refusals import count_unrecorded, may_record, note, refusal_event
 from msh.store.sending.acked import AckedLink
 from msh.store.sending.links import OutboundLinks
 from partners.models import Partner
@@ -146,7 +146,7 @@ def _refuse(partner: Partner, refused: Refused) -> Answer:
     partial = refused.partial
     _require_pair(partner, partial.sender_uri, partial.receiver_uri)
     if partial.message_type and partial.message_type.is_signal:
-        event = event_of(partial.message_type)
+        event = refusal_event(partial.message_type)
         note(partner.pk, partial.message_id, event, refused.description, code=refused.code)
         return Answer(TAKEN, refused.description)  # a signal is never answered
     error = QueueError(refused.code, refused.field, refused.description)

@@ -35,7 +35,7 @@ from msh.protocol.errors import Unreadable
 from msh.protocol.message import Payload
 from msh.signing_keys import our_key
 from msh.store.receiving.ebms2_answers import Attribution
-from msh.store.receiving.refusals import event_of, note, refuse_answer
+from msh.store.receiving.refusals import note, refusal_event, refuse_answer
 from msh.store.sending.sent import find_sent
 from msh.wire import part_content
 from msh.wire.dialect import dialect_named
@@ -45,7 +45,7 @@ from msh.wire.values import cid
 
 logger = logging.getLogger(__name__)
 
-REFUSED = event_of(Kind.ACKNOWLEDGMENT)
+REFUSED = refusal_event(Kind.ACKNOWLEDGMENT)
 """The event of an Acknowledgment that does not count."""
 
 

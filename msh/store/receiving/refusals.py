@@ -111,7 +111,7 @@ def noted(
     return history.insert_or_count(row)
 
 
-def event_of(kind: str) -> str:
+def refusal_event(kind: str) -> str:
     """The event of a signal of the partner that we have refused. Without the prefix it is the one
     of a signal of ours that the partner has refused."""
     return f"Partner{kind}Refused"
